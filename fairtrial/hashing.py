@@ -1,0 +1,34 @@
+"""Canonical JSON and every hash made of it.
+
+Hashes are over canonical JSON, never over a stored column: a database may reorder keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TypeAlias
+
+JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+
+
+def canonical_json(value: object) -> bytes:
+    """Return the one spelling of a JSON value: sorted keys, UTF-8, no spaces, exact integers, shortest floats.
+
+    No Unicode normalisation, and 1 differs from 1.0. Half surrogates keep their three-byte form, so that any text a
+    model can produce has a hash.
+
+    Raises ValueError for NaN and the infinities, TypeError for what is not JSON.
+    """
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def sha256_hex(data: bytes) -> str:
+    """Return the 64 hex digits of the SHA-256 of `data`."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def content_hash(value: object) -> str:
+    """Return the SHA-256 of the canonical JSON of `value`."""
+    return sha256_hex(canonical_json(value))

@@ -1,0 +1,202 @@
+"""What a person asks for: the experiment spec, as strict models.
+
+An unknown key is an error, and no value is converted from another type: "3" is not 3.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from fairtrial.hashing import JsonValue
+
+
+class Strict(BaseModel):
+    """Base of every model that reads something from outside."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class FromEnv(Strict):
+    """A value taken from the environment when a trial starts; the value itself is never stored."""
+
+    from_env: str = Field(min_length=1, description="Name of the environment variable that holds the value.")
+
+
+class CommandTask(Strict):
+    """A program that gets a case and prints its answer."""
+
+    kind: Literal["command"]
+    command: list[str] | str = Field(
+        description="Program and arguments as a list; or one line for /bin/sh -c, which then takes no {{…}}."
+    )
+    env: dict[str, str | FromEnv] = Field(
+        default_factory=dict, description="Variables added to the environment that exp was started in."
+    )
+    cwd: str | None = Field(default=None, description="Working folder; the spec file's folder when left out.")
+    stdin: Literal["json", "text", "none"] = Field(
+        default="text",
+        description="What the program reads: the input as text, the case as one JSON object without its label, nothing.",
+    )
+    files: list[str] | None = Field(
+        default=None,
+        description="Globs of the files that count as the task's code. Left out: files named in the command and files "
+        "of the same suffix below their folder.",
+    )
+
+    @field_validator("command")
+    @classmethod
+    def _command_is_runnable(cls, command: list[str] | str) -> list[str] | str:
+        if isinstance(command, str):
+            if not command.strip():
+                raise ValueError("the command is empty")
+            if "{{" in command:
+                raise ValueError(
+                    "a shell line takes no {{…}}: case text would be run by the shell. Read the case from stdin, or "
+                    "give the command as a list"
+                )
+        elif not command or not command[0].strip():
+            raise ValueError("the command is empty")
+        return command
+
+
+class RecordedTask(Strict):
+    """Answers made elsewhere, joined to the cases by id. A field is a column or key, or a JSON Pointer (/a/b)."""
+
+    kind: Literal["recorded"]
+    path: str = Field(min_length=1, description="JSONL, JSON list or CSV file, .gz allowed.")
+    id: str = Field(default="id", description="Field with the case id.")
+    output: str = Field(default="output", description="Field with the answer.")
+    repetition: str | None = Field(default=None, description="Field with the repetition, 1-based; else all are 1.")
+    error: str | None = Field(default=None, description="Field whose non-empty text marks a failed answer.")
+    latency_s: str | None = Field(default=None, description="Field with the seconds the answer took.")
+    cost_usd: str | None = Field(default=None, description="Field with the price of the answer in US dollars.")
+    input_tokens: str | None = Field(default=None, description="Field with the tokens read.")
+    output_tokens: str | None = Field(default=None, description="Field with the tokens written.")
+
+
+Task = Annotated[CommandTask | RecordedTask, Field(discriminator="kind")]
+
+
+class GraderBase(Strict):
+    """What every grader shares. The name is a label only: renaming a grader does not change its version."""
+
+    name: str | None = Field(default=None, min_length=1, max_length=80, description="Name in reports.")
+
+
+class TextGrader(GraderBase):
+    """A grader that reads the output as text."""
+
+    extract: str | None = Field(
+        default=None,
+        description="Regular expression that finds the answer in the output; its first group, else the whole match, "
+        "is graded. No match is a score of 0 with that reason.",
+    )
+    extract_from: Literal["first", "last"] = Field(default="last", description="Which match counts.")
+    strip: bool = Field(default=True, description="Drop white space at both ends before comparing.")
+
+
+class ExactGrader(TextGrader):
+    """1 when the output equals the expected text."""
+
+    kind: Literal["exact", "iexact"]
+    value: str | None = Field(default=None, description="Text to compare with instead of the case's expected value.")
+
+
+class ContainsGrader(TextGrader):
+    """1 when the output contains the expected text; of a list of texts, any or all."""
+
+    kind: Literal["contains", "icontains"]
+    value: str | list[str] | None = Field(default=None, description="Text or texts instead of the expected value.")
+    match: Literal["any", "all"] = Field(default="any", description="How many texts of a list must be there.")
+
+
+class RegexGrader(TextGrader):
+    """1 when the pattern is found in the output."""
+
+    kind: Literal["regex"]
+    pattern: str = Field(min_length=1, description="Regular expression, searched for in the output.")
+    ignore_case: bool = False
+    multiline: bool = False
+    dotall: bool = False
+    timeout_s: float = Field(default=1.0, gt=0, le=60, description="Longest search, in seconds; then a grader error.")
+
+
+class NumberGrader(TextGrader):
+    """1 when the number in the output is the expected number."""
+
+    kind: Literal["number"]
+    where: Literal["first", "last", "only"] = Field(default="last", description="Which number of the text counts.")
+    tolerance: float = Field(default=0.0, ge=0, description="Largest absolute difference that passes.")
+    relative_tolerance: float = Field(default=0.0, ge=0, description="Largest difference as a share of the expected.")
+    value: float | int | None = Field(default=None, description="Number instead of the case's expected value.")
+
+
+class PythonGrader(GraderBase):
+    """A function of yours, `grade(output, case)`, run in a subprocess."""
+
+    kind: Literal["python"]
+    path: str = Field(min_length=1, description="Python file with the function.")
+    function: str = Field(default="grade", description="Name of the function.")
+    interpreter: str | None = Field(default=None, description="Python to run it with; the one exp runs on if left out.")
+    timeout_s: float = Field(default=60.0, gt=0, description="Longest grading of one answer, in seconds.")
+    files: list[str] | None = Field(default=None, description="Globs of the files that count as the grader's code.")
+
+
+class CommandGrader(GraderBase):
+    """A program of yours that reads {"output", "case"} as JSON and prints a number or {"score", "reason"}."""
+
+    kind: Literal["command"]
+    command: list[str] | str
+    env: dict[str, str | FromEnv] = Field(default_factory=dict)
+    cwd: str | None = None
+    timeout_s: float = Field(default=60.0, gt=0, description="Longest grading of one answer, in seconds.")
+    files: list[str] | None = Field(default=None, description="Globs of the files that count as the grader's code.")
+
+
+GraderSpec = Annotated[
+    ExactGrader | ContainsGrader | RegexGrader | NumberGrader | PythonGrader | CommandGrader,
+    Field(discriminator="kind"),
+]
+
+
+class Limits(Strict):
+    """What a run may use and lose."""
+
+    trial_timeout_s: float | None = Field(default=None, gt=0, description="Longest trial, retries included, in seconds.")
+    retries: int = Field(default=3, ge=0, le=100, description="Further tries after a rate limit, 5xx or network error.")
+    max_loss: float = Field(default=0.05, ge=0, le=1, description="Share of a side's trials that infra may lose.")
+    max_cost_usd: Decimal | None = Field(default=None, gt=0, description="Most money the run may spend.")
+    max_tokens: int | None = Field(default=None, gt=0, description="Most tokens the run may use.")
+
+    @field_validator("max_cost_usd", mode="before")
+    @classmethod
+    def _money_is_exact(cls, value: object) -> object:
+        if isinstance(value, bool):
+            raise ValueError("a price is a number")
+        return Decimal(str(value)) if isinstance(value, int | float | str) else value
+
+
+class ExperimentSpec(Strict):
+    """One graded run of a task over a dataset."""
+
+    name: str | None = Field(default=None, min_length=1, max_length=200, description="Name in lists and reports.")
+    description: str | None = Field(default=None, description="A line for people; measured by nothing.")
+    dataset: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Path of a JSONL or JSON file (a slash or a suffix makes it a path), else a registered name, "
+        "name@version for an older one. `-d` replaces it.",
+    )
+    task: Task = Field(description="The thing under test.")
+    graders: list[GraderSpec] = Field(default_factory=list, description="How answers are scored; `-g` replaces them.")
+    trials: int = Field(default=1, ge=1, le=10_000, description="Times each case is run.")
+    seed: int | None = Field(default=None, ge=0, lt=2**63, description="Start of every random choice; else drawn once.")
+    limits: Limits = Field(default_factory=Limits)
+    tags: list[str] = Field(default_factory=list, description="Words to find the experiment by.")
+
+
+SpecDocument = dict[str, JsonValue]
+"""A spec as read from a file, before it is validated."""
