@@ -1,0 +1,1 @@
+"""Thin faces: parse, call one function, show."""

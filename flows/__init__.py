@@ -1,0 +1,1 @@
+"""One file a flow, and the long-lived local server they run on."""

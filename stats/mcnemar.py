@@ -42,9 +42,7 @@ def mcnemar_exact(*, improved: int, regressed: int) -> ExactTest:
     mid_p = 1.5 - tail if 2 * fewer == flips else tail + _below(fewer, flips)
     if flips == 0:
         mid_p = 1.0
-    return ExactTest(
-        p=min(1.0, 2.0 * tail), mid_p=mid_p, improved=int(improved), regressed=int(regressed), flips=flips
-    )
+    return ExactTest(p=min(1.0, 2.0 * tail), mid_p=mid_p, improved=int(improved), regressed=int(regressed), flips=flips)
 
 
 def _below(count: int, flips: int) -> float:

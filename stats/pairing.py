@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +26,16 @@ class PairedCases:
     differences  mean of b minus mean of a, one per paired case, each over all its graded trials
     n            number of paired cases
     estimate     mean of the differences, every case weighing the same; None without a paired case
-    improved     cases with more passes in b than in a, among the first m graded trials of each side (m: the smaller number)
+    improved     cases with more passes in b than in a among the first m graded trials of each side (m: the smaller)
     regressed    cases with fewer
     direction    +1 improved, -1 regressed, 0 neither; one per paired case
     fixed, broke positions of the cases whose verdict (at least half of the m trials pass) changed; for listing only
     lost_a       trials of side a left out, over all cases, paired or not
     lost_b       the same for side b
     min_trials   smallest number of graded trials on any side of a paired case; 0 when n is 0
+    compared     m of each paired case
+    passes_a     passes of a among those m trials, one per paired case
+    passes_b     the same for b
     """
 
     case_index: Ints
@@ -47,10 +50,17 @@ class PairedCases:
     lost_a: int
     lost_b: int
     min_trials: int
+    compared: Ints
+    passes_a: Ints
+    passes_b: Ints
 
 
 def pair_cases(
-    a: npt.ArrayLike, b: npt.ArrayLike, *, planned_a: npt.ArrayLike | None = None, planned_b: npt.ArrayLike | None = None
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    planned_a: npt.ArrayLike | None = None,
+    planned_b: npt.ArrayLike | None = None,
 ) -> PairedCases:
     """Return the paired cases of two sides.
 
@@ -63,9 +73,7 @@ def pair_cases(
     the majority of three against a single trial favours one of them even when nothing changed.
     Raises ValueError when the rows do not align, a value is infinite or more trials are graded than were planned.
     """
-    table_a, table_b = _table(a, "a"), _table(b, "b")
-    if table_a.shape[0] != table_b.shape[0]:
-        raise ValueError(f"a has {table_a.shape[0]} cases and b has {table_b.shape[0]}: rows must be the same cases")
+    table_a, table_b = trial_tables(a, b)
     graded_a, graded_b = ~np.isnan(table_a), ~np.isnan(table_b)
     n_a, n_b = _counts(graded_a), _counts(graded_b)
     lost_a, lost_b = _lost(n_a, table_a, planned_a, "a"), _lost(n_b, table_b, planned_b, "b")
@@ -97,7 +105,18 @@ def pair_cases(
         lost_a=lost_a,
         lost_b=lost_b,
         min_trials=int(compared.min()) if n else 0,
+        compared=compared,
+        passes_a=passes_a,
+        passes_b=passes_b,
     )
+
+
+def trial_tables(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return both sides as arrays of shape (cases, trials), checked: same cases, nothing infinite, NaN left in."""
+    table_a, table_b = _table(a, "a"), _table(b, "b")
+    if table_a.shape[0] != table_b.shape[0]:
+        raise ValueError(f"a has {table_a.shape[0]} cases and b has {table_b.shape[0]}: rows must be the same cases")
+    return table_a, table_b
 
 
 def _table(values: npt.ArrayLike, name: str) -> Floats:
@@ -110,10 +129,11 @@ def _table(values: npt.ArrayLike, name: str) -> Floats:
 
 
 def _counts(mask: Bools) -> Ints:
-    return mask.sum(axis=1, dtype=np.int64)
+    counts: Ints = mask.sum(axis=1, dtype=np.int64)
+    return counts
 
 
-def _lost(graded: Ints, table: Floats, planned: Any, name: str) -> int:
+def _lost(graded: Ints, table: Floats, planned: npt.ArrayLike | None, name: str) -> int:
     if planned is None:
         return int(table.size - graded.sum())
     expected: Ints = np.asarray(planned, dtype=np.int64)

@@ -6,6 +6,8 @@ A quantity that is not defined is None with a reason beside it, never 0 and neve
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,3 +40,14 @@ class Interval:
 
 class NotEnoughData(ValueError):
     """The statistic is not defined on this data; the message says why."""
+
+
+def exact_fraction(value: float | str | Decimal | Fraction) -> Fraction:
+    """Return the number a person wrote, without what binary floats add to it: 0.1 is one tenth.
+
+    A float means the shortest decimal that reads back as it. Raises ValueError for what is not a finite number.
+    """
+    try:
+        return Fraction(str(value)) if isinstance(value, float) else Fraction(value)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"not a finite number: {value!r}") from error

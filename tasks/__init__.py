@@ -1,0 +1,1 @@
+"""What Prefect retries, stores and resumes, and the pure functions those tasks call."""

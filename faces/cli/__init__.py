@@ -1,0 +1,1 @@
+"""The `exp` command: parse, call one function, show."""

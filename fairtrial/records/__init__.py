@@ -1,0 +1,1 @@
+"""What happened: the only classes that are stored. Their dotted names stay for good."""

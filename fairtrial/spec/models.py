@@ -1,22 +1,71 @@
 """What a person asks for: the experiment spec, as strict models.
 
-An unknown key is an error, and no value is converted from another type: "3" is not 3.
+An unknown key is an error, and no value is converted from another type: "3" is not 3. Descriptions are the text of
+docs/spec.md.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from fairtrial.hashing import JsonValue
+from fairtrial.spec.text import has_control_character
+
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+_PRICE: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+
+
+def _one_line(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the text is blank")
+    if has_control_character(text):
+        raise ValueError("the text holds a line break or another control character")
+    return text
+
+
+def _runnable(command: list[str] | str) -> list[str] | str:
+    program = command if isinstance(command, str) else next(iter(command), "")
+    if not program.strip():
+        raise ValueError("the command is empty")
+    return command
+
+
+def _named(env: dict[str, str | FromEnv]) -> dict[str, str | FromEnv]:
+    if any(not name or "=" in name for name in env):
+        raise ValueError('a variable needs a name without "="')
+    return env
 
 
 class Strict(BaseModel):
     """Base of every model that reads something from outside."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _text_can_be_passed_on(cls, value: object) -> object:
+        # No program, environment variable or database column takes these; a model's answer may hold them, a spec not.
+        if any("\0" in text or _HALF_PAIR.search(text) for text in _texts(value)):
+            raise ValueError("the text holds a NUL character or half a surrogate pair")
+        return value
 
 
 class FromEnv(Strict):
@@ -25,20 +74,30 @@ class FromEnv(Strict):
     from_env: str = Field(min_length=1, description="Name of the environment variable that holds the value.")
 
 
+Line = Annotated[str, AfterValidator(_one_line)]
+"""A text that is shown on one line."""
+
+Command = Annotated[list[str] | str, AfterValidator(_runnable)]
+Environment = Annotated[dict[str, str | FromEnv], AfterValidator(_named)]
+
+
 class CommandTask(Strict):
     """A program that gets a case and prints its answer."""
 
     kind: Literal["command"]
-    command: list[str] | str = Field(
-        description="Program and arguments as a list; or one line for /bin/sh -c, which then takes no {{…}}."
+    command: Command = Field(
+        description="Program and arguments as a list; or one line for `/bin/sh -c`, which then takes no `{{…}}`."
     )
-    env: dict[str, str | FromEnv] = Field(
-        default_factory=dict, description="Variables added to the environment that exp was started in."
+    env: Environment = Field(
+        default_factory=dict,
+        description='Variables added to the environment that exp was started in: a text, or `{"from_env": "NAME"}` '
+        "for a secret.",
     )
     cwd: str | None = Field(default=None, description="Working folder; the spec file's folder when left out.")
     stdin: Literal["json", "text", "none"] = Field(
         default="text",
-        description="What the program reads: the input as text, the case as one JSON object without its label, nothing.",
+        description="What the program reads: the input as text, the case without its label as one JSON object, or "
+        "nothing.",
     )
     files: list[str] | None = Field(
         default=None,
@@ -48,25 +107,20 @@ class CommandTask(Strict):
 
     @field_validator("command")
     @classmethod
-    def _command_is_runnable(cls, command: list[str] | str) -> list[str] | str:
-        if isinstance(command, str):
-            if not command.strip():
-                raise ValueError("the command is empty")
-            if "{{" in command:
-                raise ValueError(
-                    "a shell line takes no {{…}}: case text would be run by the shell. Read the case from stdin, or "
-                    "give the command as a list"
-                )
-        elif not command or not command[0].strip():
-            raise ValueError("the command is empty")
+    def _case_text_stays_out_of_the_shell(cls, command: list[str] | str) -> list[str] | str:
+        if isinstance(command, str) and "{{" in command:
+            raise ValueError(
+                "a shell line takes no {{…}}: case text would be run by the shell. Read the case from stdin, or "
+                "give the command as a list"
+            )
         return command
 
 
 class RecordedTask(Strict):
-    """Answers made elsewhere, joined to the cases by id. A field is a column or key, or a JSON Pointer (/a/b)."""
+    """Answers made elsewhere, joined to the cases by id. A field is a column or key, or a JSON Pointer (`/a/b`)."""
 
     kind: Literal["recorded"]
-    path: str = Field(min_length=1, description="JSONL, JSON list or CSV file, .gz allowed.")
+    path: str = Field(min_length=1, description="JSONL, JSON list or CSV file, `.gz` allowed.")
     id: str = Field(default="id", description="Field with the case id.")
     output: str = Field(default="output", description="Field with the answer.")
     repetition: str | None = Field(default=None, description="Field with the repetition, 1-based; else all are 1.")
@@ -83,7 +137,7 @@ Task = Annotated[CommandTask | RecordedTask, Field(discriminator="kind")]
 class GraderBase(Strict):
     """What every grader shares. The name is a label only: renaming a grader does not change its version."""
 
-    name: str | None = Field(default=None, min_length=1, max_length=80, description="Name in reports.")
+    name: Line | None = Field(default=None, min_length=1, max_length=80, description="Name in reports.")
 
 
 class TextGrader(GraderBase):
@@ -99,14 +153,16 @@ class TextGrader(GraderBase):
 
 
 class ExactGrader(TextGrader):
-    """1 when the output equals the expected text."""
+    """1 when the output equals the expected text; `iexact` does not tell upper from lower case."""
 
     kind: Literal["exact", "iexact"]
     value: str | None = Field(default=None, description="Text to compare with instead of the case's expected value.")
 
 
 class ContainsGrader(TextGrader):
-    """1 when the output contains the expected text; of a list of texts, any or all."""
+    """1 when the output contains the expected text, or any or all of a list; `icontains` does not tell upper from
+    lower case.
+    """
 
     kind: Literal["contains", "icontains"]
     value: str | list[str] | None = Field(default=None, description="Text or texts instead of the expected value.")
@@ -118,9 +174,9 @@ class RegexGrader(TextGrader):
 
     kind: Literal["regex"]
     pattern: str = Field(min_length=1, description="Regular expression, searched for in the output.")
-    ignore_case: bool = False
-    multiline: bool = False
-    dotall: bool = False
+    ignore_case: bool = Field(default=False, description="Upper and lower case are the same.")
+    multiline: bool = Field(default=False, description="`^` and `$` also match at line breaks.")
+    dotall: bool = Field(default=False, description="`.` also matches a line break.")
     timeout_s: float = Field(default=1.0, gt=0, le=60, description="Longest search, in seconds; then a grader error.")
 
 
@@ -139,7 +195,7 @@ class PythonGrader(GraderBase):
 
     kind: Literal["python"]
     path: str = Field(min_length=1, description="Python file with the function.")
-    function: str = Field(default="grade", description="Name of the function.")
+    function: str = Field(default="grade", min_length=1, description="Name of the function.")
     interpreter: str | None = Field(default=None, description="Python to run it with; the one exp runs on if left out.")
     timeout_s: float = Field(default=60.0, gt=0, description="Longest grading of one answer, in seconds.")
     files: list[str] | None = Field(default=None, description="Globs of the files that count as the grader's code.")
@@ -149,9 +205,12 @@ class CommandGrader(GraderBase):
     """A program of yours that reads {"output", "case"} as JSON and prints a number or {"score", "reason"}."""
 
     kind: Literal["command"]
-    command: list[str] | str
-    env: dict[str, str | FromEnv] = Field(default_factory=dict)
-    cwd: str | None = None
+    command: Command = Field(description="Program and arguments as a list, or one line for `/bin/sh -c`.")
+    env: Environment = Field(
+        default_factory=dict,
+        description='Variables added to the environment: a text, or `{"from_env": "NAME"}` for a secret.',
+    )
+    cwd: str | None = Field(default=None, description="Working folder; the spec file's folder when left out.")
     timeout_s: float = Field(default=60.0, gt=0, description="Longest grading of one answer, in seconds.")
     files: list[str] | None = Field(default=None, description="Globs of the files that count as the grader's code.")
 
@@ -165,37 +224,56 @@ GraderSpec = Annotated[
 class Limits(Strict):
     """What a run may use and lose."""
 
-    trial_timeout_s: float | None = Field(default=None, gt=0, description="Longest trial, retries included, in seconds.")
+    trial_timeout_s: float | None = Field(
+        default=None, gt=0, description="Longest trial, retries included, in seconds."
+    )
     retries: int = Field(default=3, ge=0, le=100, description="Further tries after a rate limit, 5xx or network error.")
     max_loss: float = Field(default=0.05, ge=0, le=1, description="Share of a side's trials that infra may lose.")
-    max_cost_usd: Decimal | None = Field(default=None, gt=0, description="Most money the run may spend.")
+    max_cost_usd: Decimal | None = Field(
+        default=None, gt=0, description="Most money the run may spend, in US dollars; a text is exact."
+    )
     max_tokens: int | None = Field(default=None, gt=0, description="Most tokens the run may use.")
 
     @field_validator("max_cost_usd", mode="before")
     @classmethod
     def _money_is_exact(cls, value: object) -> object:
-        if isinstance(value, bool):
-            raise ValueError("a price is a number")
-        return Decimal(str(value)) if isinstance(value, int | float | str) else value
+        if value is None or isinstance(value, Decimal):
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float | str) or not _PRICE.fullmatch(str(value)):
+            raise ValueError("a price is a plain decimal number such as 2.50")
+        return Decimal(str(value))
 
 
 class ExperimentSpec(Strict):
     """One graded run of a task over a dataset."""
 
-    name: str | None = Field(default=None, min_length=1, max_length=200, description="Name in lists and reports.")
+    name: Line | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Name in lists and reports; the file's name without its suffix when left out.",
+    )
     description: str | None = Field(default=None, description="A line for people; measured by nothing.")
     dataset: str | None = Field(
         default=None,
         min_length=1,
         description="Path of a JSONL or JSON file (a slash or a suffix makes it a path), else a registered name, "
-        "name@version for an older one. `-d` replaces it.",
+        "`name@version` for an older one. `-d` replaces it.",
     )
     task: Task = Field(description="The thing under test.")
     graders: list[GraderSpec] = Field(default_factory=list, description="How answers are scored; `-g` replaces them.")
     trials: int = Field(default=1, ge=1, le=10_000, description="Times each case is run.")
     seed: int | None = Field(default=None, ge=0, lt=2**63, description="Start of every random choice; else drawn once.")
-    limits: Limits = Field(default_factory=Limits)
-    tags: list[str] = Field(default_factory=list, description="Words to find the experiment by.")
+    limits: Limits = Field(default_factory=Limits, description="What a run may use and lose.")
+    tags: list[Line] = Field(default_factory=list, description="Words to find the experiment by.")
+
+    @field_validator("graders")
+    @classmethod
+    def _grader_names_differ(cls, graders: list[GraderSpec]) -> list[GraderSpec]:
+        counts = Counter(grader.name for grader in graders if grader.name is not None)
+        if any(count > 1 for count in counts.values()):
+            raise ValueError("two graders have the same name")
+        return graders
 
 
 SpecDocument = dict[str, JsonValue]

@@ -15,7 +15,7 @@ class TrialRequest:
 
     seed        derived from the stored seed, arm, case and repetition; a subject may use it or not
     timeout_s   seconds left for this trial, None without a limit
-    mark        name=value pairs for the environment of every process started for this trial; the reaper finds them by it
+    mark        names and values for the environment of every process of this trial; the reaper finds them by it
     """
 
     experiment: str

@@ -1,0 +1,109 @@
+"""Running slices of a plan: blocks in parallel through one gate, the trials of a block one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairtrial.engine.plan import Block, Plan
+from fairtrial.engine.trial import ArmRuntime, TrialContext, run_trial
+from fairtrial.hashing import content_hash
+from fairtrial.spec.case import Case
+from fairtrial.store.trials import Progressed
+
+Known = Mapping[tuple[str, str, int], Progressed]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceResult:
+    """What one slice came to: trials by outcome, and a digest of its rows."""
+
+    number: int
+    counts: dict[str, int]
+    digest: str
+    complete: bool
+
+
+@dataclass(slots=True)
+class RunLoop:
+    """The parts of a running experiment that its slices share.
+
+    gate            blocks in flight, which is trials in flight: a block runs one at a time
+    stop            set when no new trial may start
+    may_have_rows   an earlier process may have finished trials; else only slices entered twice ask the journal
+    """
+
+    context: TrialContext
+    plan: Plan
+    cases: Sequence[Case]
+    arms: Sequence[ArmRuntime]
+    concurrency: int
+    gate: asyncio.Semaphore
+    may_have_rows: bool
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    entered: set[int] = field(default_factory=set)
+
+    @property
+    def slices_in_flight(self) -> int:
+        """Return how many slices keep the gate busy, so that none waits for another one's end."""
+        return -(-self.concurrency // self.plan.slice_blocks) + 1
+
+
+async def run_slice(loop: RunLoop, number: int) -> SliceResult:
+    """Run what slice `number` still owes and return its counts; complete is False when the run was stopped.
+
+    Raises StoreError, and ConflictError when the lease was lost.
+    """
+    blocks = loop.plan.slice(number)
+    known: Known = {}
+    if loop.may_have_rows or number in loop.entered:
+        known = await loop.context.journal.progress(arms=_names(loop), cases=_case_ids(loop, blocks))
+    loop.entered.add(number)
+    pending = iter(blocks)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(loop.concurrency, len(blocks))):
+                group.create_task(_work(loop, pending, known))
+    except* Exception as failures:
+        # The workers fail together when the store does; one of them says it.
+        raise failures.exceptions[0] from None
+    return await slice_result(loop, number)
+
+
+async def slice_result(loop: RunLoop, number: int) -> SliceResult:
+    """Return what the journal has of slice `number`."""
+    blocks = loop.plan.slice(number)
+    rows = await loop.context.journal.results(arms=_names(loop), cases=_case_ids(loop, blocks))
+    owed = {
+        (loop.arms[index].name, loop.cases[block.case].id, block.repetition) for block in blocks for index in block.arms
+    }
+    mine = sorted(row for row in rows if row[:3] in owed)
+    return SliceResult(
+        number=number,
+        counts=dict(sorted(Counter(outcome for *_, outcome, _value in mine).items())),
+        digest=content_hash([list(row) for row in mine]),
+        complete=len(mine) == len(owed),
+    )
+
+
+async def _work(loop: RunLoop, pending: Iterator[Block], known: Known) -> None:
+    for block in pending:
+        async with loop.gate:
+            for index in block.arms:
+                arm, case = loop.arms[index], loop.cases[block.case]
+                found = known.get((arm.name, case.id, block.repetition))
+                if found is not None and found.state == "done":
+                    continue
+                if loop.stop.is_set():
+                    return
+                await run_trial(loop.context, arm, case, block.repetition, known=found)
+
+
+def _names(loop: RunLoop) -> list[str]:
+    return [arm.name for arm in loop.arms]
+
+
+def _case_ids(loop: RunLoop, blocks: Sequence[Block]) -> list[str]:
+    return sorted({loop.cases[block.case].id for block in blocks})

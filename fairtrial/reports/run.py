@@ -1,0 +1,92 @@
+"""The report of a run: its arms, and for an A/B the comparison that follows."""
+
+from __future__ import annotations
+
+from fairtrial.records.verdict import Meta, RunBody, SideRecord
+from fairtrial.reports.comparison import comparison_lines, comparison_markdown, error_texts, losses_text, verdict_text
+from fairtrial.reports.figures import NOT_REPORTED, count, duration, percent
+from fairtrial.reports.safe import markdown, visible
+
+
+def run_lines(body: RunBody, meta: Meta) -> list[str]:
+    """Return the report of a run for a terminal."""
+    lines = [
+        f"{visible(meta.names[0])}  {meta.experiments[0]}",
+        f"dataset  {visible(meta.dataset)}  {count(body.arms[0].n_cases, 'case')}, {count(body.trials, 'trial')} each",
+        *(f"warning  {visible(warning)}" for warning in body.warnings),
+        f"time     {duration(meta.duration_s)}   cost {cost_text(body, meta)}{_repeats(meta)}",
+    ]
+    for side in body.arms:
+        lines += ["", *_arm_lines(side, named=len(body.arms) > 1)]
+    for comparison in body.comparisons:
+        lines += ["", *comparison_lines(comparison, meta)]
+    return lines
+
+
+def run_markdown(body: RunBody, meta: Meta) -> str:
+    """Return the report of a run as Markdown in which text from outside is inert."""
+    head = f"# {markdown(meta.names[0])}\n\n{meta.experiments[0]} · {markdown(meta.dataset)} · {headline(body)}"
+    rows = [
+        "| arm | pass | 95% Wilson | trials | cost |",
+        "| --- | ---: | ---: | --- | ---: |",
+        *(
+            f"| {markdown(side.label)} | {percent(side.pass_share)} | {_wilson(side)} | {losses_text(side)} | "
+            f"{cost_text(body, meta) if len(body.arms) == 1 else ''} |"
+            for side in body.arms
+        ),
+    ]
+    parts = [head, "\n".join(rows)]
+    if body.warnings:
+        parts.append("\n".join(f"- {markdown(warning)}" for warning in body.warnings))
+    parts += [comparison_markdown(comparison, meta) for comparison in body.comparisons]
+    return "\n\n".join(parts) + "\n"
+
+
+def headline(body: RunBody) -> str:
+    """Return the run in one line: the verdict of an A/B, the pass rate of a single arm."""
+    if body.comparisons:
+        return "; ".join(
+            f"{comparison.a.label} → {comparison.b.label}: {verdict_text(comparison.decision)}"
+            for comparison in body.comparisons
+        )
+    side = body.arms[0]
+    return f"pass {percent(side.pass_share)} over {count(side.n_valued_cases, 'case')}"
+
+
+def cost_text(body: RunBody, meta: Meta) -> str:
+    """Return what the run cost; what nobody reported is never 0."""
+    n_done = sum(side.n_done for side in body.arms)
+    if meta.cost_usd is None or not meta.n_with_cost:
+        return NOT_REPORTED
+    if meta.n_with_cost < n_done:
+        return f"at least ${meta.cost_usd} ({meta.n_with_cost:,} of {n_done:,} trials reported one)"
+    return f"${meta.cost_usd}"
+
+
+def _arm_lines(side: SideRecord, *, named: bool) -> list[str]:
+    name = f"{visible(side.label)}  " if named else ""
+    lines = [
+        f"{name}pass {percent(side.pass_share)} {_wilson(side)} ({count(side.n_valued_cases, 'case')}, 95% Wilson)"
+    ]
+    lines.append(losses_text(side))
+    if side.errors:
+        lines.append(f"errors   {', '.join(error_texts(side))}")
+    for score in side.scores:
+        mean = NOT_REPORTED if score.mean is None else f"{score.mean:.3f}"
+        left_out = [f"{score.n_no_score:,} without a score"] if score.n_no_score else []
+        left_out += [count(score.n_errors, "error")] if score.n_errors else []
+        told = f", {', '.join(left_out)}" if left_out else ""
+        lines.append(f"grader   {visible(score.grader)}: mean {mean} over {count(score.n_scored, 'trial')}{told}")
+    return lines
+
+
+def _wilson(side: SideRecord) -> str:
+    if side.pass_low is None or side.pass_high is None:
+        return "no interval"
+    return f"[{percent(side.pass_low)}, {percent(side.pass_high)}]"
+
+
+def _repeats(meta: Meta) -> str:
+    if not meta.repeated_calls:
+        return ""
+    return f"   {count(meta.repeated_calls, 'call')} repeated after a crash"

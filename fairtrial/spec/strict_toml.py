@@ -1,0 +1,147 @@
+"""Strict TOML: the standard library's reader, with the values JSON has and no others.
+
+Dates and times are refused, not kept as text: the reader no longer knows how they were written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from fairtrial.errors import InputError
+from fairtrial.hashing import JsonValue
+from fairtrial.spec.text import MAX_DEPTH, MAX_SPEC_BYTES, decode_text, position_at, shown
+
+# Comments and the four kinds of string, so that brackets in them do not count; each also matches when left open.
+_STRING_OR_BRACKET: Final = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?'
+    r"|'''(?:[^']|'(?!''))*+(?:''')?"
+    r'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?'
+    r"|'[^'\n]*+'?"
+    r"|\#[^\n]*+"
+    r"|[\[\]{}]",
+    re.DOTALL,
+)
+_TOML_PLACE: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+_LINE_HEAD: Final = re.compile(
+    r"^[ \t]*(?:(?P<table>\[\[?)[ \t]*(?=[A-Za-z0-9_.-]+[ \t]*\])|(?=[A-Za-z0-9_.-]+[ \t]*=))(?P<name>[A-Za-z0-9_.-]+)",
+    re.MULTILINE,
+)
+
+
+class _Refused(Exception):
+    """A number that is legal TOML and refused here."""
+
+
+def parse_toml(data: bytes | str, *, place: str) -> JsonValue:
+    """Return the value of a TOML document.
+
+    Raises InputError with line and column for a syntax error (a doubled key is one), with the key for a date or time,
+    and for nan, inf, a number too large for a float, more than 1 MiB or 100 levels.
+    """
+    import tomllib
+
+    if len(data) > MAX_SPEC_BYTES:
+        raise InputError(f"the text is longer than {MAX_SPEC_BYTES:,} bytes.", place=place)
+    text = decode_text(data, place=place) if isinstance(data, bytes) else data.removeprefix("\ufeff")
+    _check_depth(text, place)
+    if not text.strip():
+        raise InputError("the file is empty.", place=place)
+    try:
+        document = tomllib.loads(text, parse_float=_finite)
+    except _Refused as error:
+        raise _not_finite(str(error), text, place) from None
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(error, text, place) from None
+    except ValueError:
+        raise InputError("an integer is too long, or no integer.", place=place) from None
+    return _checked(document, text, place)
+
+
+def toml_positions(text: str) -> dict[tuple[str | int, ...], int]:
+    """Return the character offset of each table and each key that begins a line, by path."""
+    found: dict[tuple[str | int, ...], int] = {}
+    table: tuple[str | int, ...] = ()
+    n_of: dict[tuple[str | int, ...], int] = {}
+    for match in _LINE_HEAD.finditer(text):
+        dotted = tuple(match.group("name").split("."))
+        if match.group("table"):
+            table = dotted
+            if match.group("table") == "[[":
+                table = (*dotted, n_of.get(dotted, 0))
+                n_of[dotted] = n_of.get(dotted, 0) + 1
+            path = table
+        else:
+            path = (*table, *dotted)
+        found.setdefault(path, match.start("name"))
+    return found
+
+
+def _check_depth(text: str, place: str) -> None:
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(text):
+        token = match.group()
+        if token in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                at = position_at(text, match.start())
+                raise InputError(
+                    f"tables and lists are nested deeper than {MAX_DEPTH} levels.",
+                    place=f"{place}:{at.line}:{at.column}",
+                )
+        elif token in "]}":
+            depth -= 1
+
+
+def _finite(text: str) -> float:
+    value = float(text.replace("_", ""))
+    if not math.isfinite(value):
+        raise _Refused(text)
+    return value
+
+
+def _not_finite(number: str, text: str, place: str) -> InputError:
+    # The reader's hook gives no place, so the number is looked for where a value begins, strings and comments blanked.
+    bare = _STRING_OR_BRACKET.sub(lambda m: m.group() if m.group() in "[]{}" else " " * len(m.group()), text)
+    found = re.search(r"[=\[,]\s*(" + re.escape(number) + r")(?![\w.+-])", bare)
+    at = position_at(text, found.start(1) if found else 0)
+    message = "the number is too large for a float." if number[-1].isdigit() else f"{number} is not a finite number."
+    return InputError(message, place=f"{place}:{at.line}:{at.column}")
+
+
+def _checked(document: dict[str, object], text: str, place: str) -> JsonValue:
+    """Return the document with every value checked, walking without recursion: dotted keys nest without brackets."""
+    waiting: list[tuple[tuple[str | int, ...], object]] = [((), document)]
+    while waiting:
+        path, value = waiting.pop()
+        if len(path) > MAX_DEPTH:
+            raise InputError(f"keys are nested deeper than {MAX_DEPTH} levels.", place=place)
+        if isinstance(value, dict):
+            waiting.extend(((*path, key), inner) for key, inner in value.items())
+        elif isinstance(value, list):
+            waiting.extend(((*path, number), inner) for number, inner in enumerate(value))
+        elif not isinstance(value, str | int | float):
+            offset = toml_positions(text).get(path)
+            at = None if offset is None else position_at(text, offset)
+            raise InputError(
+                f"{shown('.'.join(map(str, path)))} is a date or time.",
+                hint="Put it in quotes to keep it as text.",
+                place=f"{place}:{at.line}:{at.column}" if at else place,
+            )
+    checked: JsonValue = document  # type: ignore[assignment]  # the walk above is the proof
+    return checked
+
+
+def _syntax_error(error: Exception, text: str, place: str) -> InputError:
+    message = str(error)
+    found = _TOML_PLACE.search(message)
+    problem = _TOML_PLACE.sub("", message)
+    problem = problem[:1].lower() + problem[1:]
+    if found and found.group(1):
+        at = f"{place}:{found.group(1)}:{found.group(2)}"
+    else:
+        end = position_at(text, len(text))
+        at = f"{place}:{end.line}:{end.column}"
+    return InputError(f"not valid TOML: {problem}.", place=at)

@@ -1,0 +1,312 @@
+"""Reading trials back: few columns in bulk for statistics and resume, whole records one page at a time for people."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, cast
+
+from sqlalchemy import Connection, func, literal, select, tuple_
+
+from fairtrial.errors import StoreError
+from fairtrial.hashing import sha256_hex
+from fairtrial.records.trial import Answer, Grade, GradeState, Outcome, Trial, TrialKey, Usage
+from fairtrial.store.objects import ObjectStore
+from fairtrial.store.tables import AttemptRow, GradeRow, OutputRow, TrialRow, table_of
+
+_TRIAL = table_of(TrialRow)
+_OUTPUT = table_of(OutputRow)
+_GRADE = table_of(GradeRow)
+_ATTEMPT = table_of(AttemptRow)
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """What the journal holds of one trial that a resume asks about."""
+
+    state: str
+    attempt: int
+
+
+def done_keys(connection: Connection, experiment: str) -> list[tuple[str, str, int]]:
+    """Return (arm, case id, repetition) of every finished trial."""
+    query = select(_TRIAL.c.arm, _TRIAL.c.case_id, _TRIAL.c.repetition).where(
+        _TRIAL.c.experiment == experiment, _TRIAL.c.state == "done"
+    )
+    return [(arm, case, repetition) for arm, case, repetition in connection.execute(query)]
+
+
+def progress_of(
+    connection: Connection, experiment: str, *, arms: Sequence[str], cases: Sequence[str]
+) -> dict[tuple[str, str, int], Progressed]:
+    """Return what is known of the trials of these cases: the last attempt started, and the state of the result."""
+    attempts = (
+        select(_ATTEMPT.c.arm, _ATTEMPT.c.case_id, _ATTEMPT.c.repetition, func.max(_ATTEMPT.c.attempt).label("attempt"))
+        .where(
+            _ATTEMPT.c.experiment == experiment,
+            _ATTEMPT.c.arm.in_(arms),
+            _ATTEMPT.c.case_id.in_(cases),
+        )
+        .group_by(_ATTEMPT.c.arm, _ATTEMPT.c.case_id, _ATTEMPT.c.repetition)
+        .subquery()
+    )
+    query = select(attempts, _TRIAL.c.state).outerjoin(
+        _TRIAL,
+        (_TRIAL.c.experiment == experiment)
+        & (_TRIAL.c.arm == attempts.c.arm)
+        & (_TRIAL.c.case_id == attempts.c.case_id)
+        & (_TRIAL.c.repetition == attempts.c.repetition),
+    )
+    return {
+        (arm, case, repetition): Progressed(state or "started", attempt)
+        for arm, case, repetition, attempt, state in connection.execute(query)
+    }
+
+
+def results_of(
+    connection: Connection, experiment: str, *, arms: Sequence[str], cases: Sequence[str]
+) -> list[tuple[str, str, int, str, float | None]]:
+    """Return (arm, case id, repetition, outcome, value) of the finished trials of these cases."""
+    query = select(_TRIAL.c.arm, _TRIAL.c.case_id, _TRIAL.c.repetition, _TRIAL.c.outcome, _TRIAL.c.value).where(
+        _TRIAL.c.experiment == experiment,
+        _TRIAL.c.arm.in_(arms),
+        _TRIAL.c.case_id.in_(cases),
+        _TRIAL.c.state == "done",
+    )
+    return [tuple(row) for row in connection.execute(query)]
+
+
+def values_of(connection: Connection, experiment: str, arm: str) -> list[tuple[str, int, str | None, float | None]]:
+    """Return (case id, repetition, outcome, value) of every finished trial of one arm, in key order."""
+    query = (
+        select(_TRIAL.c.case_id, _TRIAL.c.repetition, _TRIAL.c.outcome, _TRIAL.c.value)
+        .where(_TRIAL.c.experiment == experiment, _TRIAL.c.arm == arm, _TRIAL.c.state == "done")
+        .order_by(_TRIAL.c.case_id, _TRIAL.c.repetition)
+    )
+    return [(case, repetition, outcome, value) for case, repetition, outcome, value in connection.execute(query)]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCount:
+    """How many trials of one arm ended with one kind of error."""
+
+    outcome: str
+    error_kind: str
+    n: int
+
+
+def errors_of(connection: Connection, experiment: str, arm: str) -> list[ErrorCount]:
+    """Return the errors of one arm by kind, most frequent first."""
+    n = func.count().label("n")
+    query = (
+        select(_TRIAL.c.outcome, _TRIAL.c.error_kind, n)
+        .where(
+            _TRIAL.c.experiment == experiment,
+            _TRIAL.c.arm == arm,
+            _TRIAL.c.state == "done",
+            _TRIAL.c.error_kind.is_not(None),
+        )
+        .group_by(_TRIAL.c.outcome, _TRIAL.c.error_kind)
+        .order_by(n.desc(), _TRIAL.c.error_kind)
+    )
+    return [ErrorCount(*row) for row in connection.execute(query)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCount:
+    """One grader's scores over one arm; mean is None without a score."""
+
+    grader: str
+    mean: float | None
+    n_scored: int
+    n_no_score: int
+    n_errors: int
+
+
+def scores_of(connection: Connection, experiment: str, arm: str) -> list[ScoreCount]:
+    """Return each grader's mean score over the trials of one arm, by grader name.
+
+    Scores are summed exactly (fsum), so the mean has the same digits in whatever order trials finished.
+    """
+    query = select(_GRADE.c.grader, _GRADE.c.state, _GRADE.c.score).where(
+        _GRADE.c.experiment == experiment, _GRADE.c.arm == arm
+    )
+    scores: dict[str, list[float]] = {}
+    states: Counter[tuple[str, str]] = Counter()
+    for grader, state, score in connection.execute(query):
+        states[grader, state] += 1
+        if score is not None:
+            scores.setdefault(grader, []).append(score)
+    return [
+        ScoreCount(
+            grader=grader,
+            mean=math.fsum(scores[grader]) / len(scores[grader]) if grader in scores else None,
+            n_scored=states[grader, "scored"],
+            n_no_score=states[grader, "no_score"],
+            n_errors=states[grader, "error"],
+        )
+        for grader in sorted({grader for grader, _ in states})
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When the trials of one arm ran, in seconds since the epoch, and the calls that crashes repeated."""
+
+    first_start: float | None
+    last_finish: float | None
+    n_attempts: int
+    n_trials: int
+
+
+def span_of(connection: Connection, experiment: str, arm: str) -> Span:
+    """Return when an arm ran and how many attempts its trials took."""
+    trial = connection.execute(
+        select(func.min(_TRIAL.c.started_at), func.max(_TRIAL.c.finished_at), func.count()).where(
+            _TRIAL.c.experiment == experiment, _TRIAL.c.arm == arm
+        )
+    ).one()
+    attempts = connection.execute(
+        select(func.count()).where(_ATTEMPT.c.experiment == experiment, _ATTEMPT.c.arm == arm)
+    ).scalar_one()
+    return Span(trial[0], trial[1], n_attempts=attempts, n_trials=trial[2])
+
+
+def cost_of(connection: Connection, experiment: str) -> tuple[Decimal, int]:
+    """Return the exact sum of the prices that finished trials reported, and how many did."""
+    query = select(_TRIAL.c.cost_usd).where(_TRIAL.c.experiment == experiment, _TRIAL.c.cost_usd.is_not(None))
+    prices = [Decimal(price) for price in connection.execute(query).scalars()]
+    return sum(prices, Decimal(0)), len(prices)
+
+
+def page_of_trials(
+    connection: Connection,
+    objects: ObjectStore,
+    experiment: str,
+    *,
+    arm: str | None = None,
+    case: str | None = None,
+    outcome: str | None = None,
+    after: tuple[str, str, int] | None = None,
+    limit: int = 50,
+) -> list[Trial]:
+    """Return whole trials in key order, after a key. Outputs are checked against their checksums.
+
+    Raises StoreError (damaged_record, missing_object).
+    """
+    query = select(_TRIAL, _OUTPUT.c.sha256, _OUTPUT.c.size, _OUTPUT.c.cut, _OUTPUT.c.inline, _OUTPUT.c.error).join(
+        _OUTPUT, _same_trial(_OUTPUT), isouter=True
+    )
+    query = query.where(_TRIAL.c.experiment == experiment, _TRIAL.c.state == "done")
+    if arm is not None:
+        query = query.where(_TRIAL.c.arm == arm)
+    if case is not None:
+        query = query.where(_TRIAL.c.case_id == case)
+    if outcome is not None:
+        query = query.where(_TRIAL.c.outcome == outcome)
+    key = (_TRIAL.c.arm, _TRIAL.c.case_id, _TRIAL.c.repetition)
+    if after is not None:
+        query = query.where(tuple_(*key) > tuple_(*(literal(part) for part in after)))
+    rows = connection.execute(query.order_by(*key).limit(limit)).mappings().all()
+    grades = _grades_of(connection, experiment, rows)
+    return [_trial(row, grades.get((row["arm"], row["case_id"], row["repetition"]), ()), objects) for row in rows]
+
+
+def stored_answer(connection: Connection, objects: ObjectStore, key: TrialKey) -> Answer:
+    """Return the stored answer of one trial, checked. Raises StoreError when it is missing or damaged."""
+    query = (
+        select(_TRIAL, _OUTPUT.c.sha256, _OUTPUT.c.size, _OUTPUT.c.cut, _OUTPUT.c.inline, _OUTPUT.c.error)
+        .join(_OUTPUT, _same_trial(_OUTPUT))
+        .where(
+            _TRIAL.c.experiment == key.experiment,
+            _TRIAL.c.arm == key.arm,
+            _TRIAL.c.case_id == key.case,
+            _TRIAL.c.repetition == key.repetition,
+        )
+    )
+    row = connection.execute(query).mappings().first()
+    if row is None:
+        raise StoreError(f"the answer of {key.case} in {key.arm} is not in the store.", code="missing_object")
+    return _answer(row, objects)
+
+
+def _same_trial(table: Any) -> Any:
+    return (
+        (table.c.experiment == _TRIAL.c.experiment)
+        & (table.c.arm == _TRIAL.c.arm)
+        & (table.c.case_id == _TRIAL.c.case_id)
+        & (table.c.repetition == _TRIAL.c.repetition)
+    )
+
+
+def _grades_of(
+    connection: Connection, experiment: str, rows: Sequence[Any]
+) -> dict[tuple[str, str, int], tuple[Grade, ...]]:
+    query = (
+        select(_GRADE)
+        .where(
+            _GRADE.c.experiment == experiment,
+            _GRADE.c.arm.in_({row["arm"] for row in rows}),
+            _GRADE.c.case_id.in_({row["case_id"] for row in rows}),
+        )
+        .order_by(_GRADE.c.grader)
+    )
+    found: dict[tuple[str, str, int], tuple[Grade, ...]] = {}
+    for row in connection.execute(query).mappings():
+        key = (row["arm"], row["case_id"], row["repetition"])
+        grade = Grade(
+            grader=row["grader"],
+            version=row["version"],
+            state=cast("GradeState", row["state"]),
+            score=row["score"],
+            reason=row["reason"],
+        )
+        found[key] = (*found.get(key, ()), grade)
+    return found
+
+
+def _trial(row: Any, grades: tuple[Grade, ...], objects: ObjectStore) -> Trial:
+    return Trial(
+        key=TrialKey(row["experiment"], row["arm"], row["case_id"], row["repetition"]),
+        outcome=cast("Outcome", row["outcome"]),
+        value=row["value"],
+        answer=_answer(row, objects),
+        grades=grades,
+        attempt=row["attempt"],
+        started_at=datetime.fromtimestamp(row["started_at"], UTC),
+        finished_at=datetime.fromtimestamp(row["finished_at"], UTC),
+    )
+
+
+def _answer(row: Any, objects: ObjectStore) -> Answer:
+    return Answer(
+        output=_output(row, objects),
+        error_kind=row["error_kind"],
+        error=row["error"] or b"",
+        cut=bool(row["cut"]),
+        latency_s=row["latency_s"],
+        usage=Usage(
+            input_tokens=row["input_tokens"],
+            output_tokens=row["output_tokens"],
+            cost_usd=None if row["cost_usd"] is None else Decimal(row["cost_usd"]),
+        ),
+    )
+
+
+def _output(row: Any, objects: ObjectStore) -> bytes:
+    if row["sha256"] is None:
+        return b""
+    if row["inline"] is None:
+        return objects.get_blob(row["sha256"])
+    output = bytes(row["inline"])
+    if sha256_hex(output) != row["sha256"]:
+        raise StoreError(
+            f"the answer of {row['case_id']} in {row['arm']} does not match its checksum.",
+            code="damaged_record",
+            hint="Restore the store from a copy.",
+        )
+    return output

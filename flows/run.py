@@ -1,0 +1,87 @@
+"""One experiment: a run of one arm, or several arms side by side.
+
+Starts: by `exp run`; the experiment and its plan are in the store before this flow begins.
+Runs:   every slice of the plan that the journal does not have whole, a few in flight; then the verdict.
+Costs:  what the subjects and graders of the spec cost; a finished trial is never asked for again.
+Writes: trials and grades in the store; verdict.json and report.md; a progress bar, the report and a table in the UI.
+Resume: `exp run --resume <experiment>` starts it again; finished slices show as cached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from prefect import flow
+
+from fairtrial.engine.loop import slice_result
+from fairtrial.engine.open import OpenRun
+from fairtrial.errors import FairtrialError, StoreError
+from tasks.slice import OPEN_RUNS, StoppedEarly, slice_text, stored_under
+from tasks.verdict import ProgressArtifact, verdict_task
+
+MOST_CACHED: Final = 200
+"""Finished slices that a resume shows as cached; the rest would cost more than they tell."""
+
+
+@flow(name="run", flow_run_name="{title}", persist_result=False, validate_parameters=False, log_prints=False)
+async def run_flow(experiment: str, title: str) -> str:
+    """Run what the experiment owes and publish its verdict; returns its outcome in a word."""
+    run = OPEN_RUNS[experiment]
+    run.on_begin()
+    async with ProgressArtifact(run):
+        await run_slices(run)
+    return await verdict_task(experiment)
+
+
+async def run_slices(run: OpenRun) -> None:
+    """Run the unfinished slices, a few in flight so that the gate is never idle at a slice's end."""
+    slices = stored_under(result_folder(run))
+    # What the journal does not have whole is run, whatever Prefect has stored for it.
+    fresh = slices.with_options(refresh_cache=True)
+    numbers = iter(run.unfinished)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(run.loop.slices_in_flight, len(run.unfinished))):
+                run.working.add(group.create_task(_work(run, fresh, numbers)))
+    except* FairtrialError as failures:
+        raise failures.exceptions[0] from None
+    if not run.loop.stop.is_set():
+        for number in run.finished[:MOST_CACHED]:
+            await _show_finished(run, slices, fresh, number)
+
+
+def result_folder(run: OpenRun) -> Path:
+    """Return where Prefect keeps the results of this run's slices."""
+    folder = run.objects.folder
+    if folder is None:
+        raise StoreError("Prefect results in a remote object store need a saved storage block.")
+    return folder / "prefect"
+
+
+async def _work(run: OpenRun, slices: Any, numbers: Iterator[int]) -> None:
+    for number in numbers:
+        if run.loop.stop.is_set():
+            return
+        try:
+            await slices(**_parameters(run, number))
+        except StoppedEarly:
+            return
+
+
+async def _show_finished(run: OpenRun, slices: Any, fresh: Any, number: int) -> None:
+    stored = await slices(**_parameters(run, number))
+    if stored != slice_text(await slice_result(run.loop, number)):
+        await fresh(**_parameters(run, number))
+
+
+def _parameters(run: OpenRun, number: int) -> dict[str, Any]:
+    return {
+        "experiment": run.record.id,
+        "number": number,
+        "label": f"{number + 1}/{run.loop.plan.n_slices}",
+        "plan_hash": run.record.plan_hash,
+        "result_version": run.record.result_version,
+    }

@@ -1,0 +1,218 @@
+"""Comparing two arms, and summing one up: pure functions from stored rows to verdict records.
+
+No Prefect and no scipy.stats on this path: it answers while either would still be importing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from fairtrial.spec.arms import settings_that_differ
+from sqlalchemy import Connection
+
+from fairtrial.engine.seeds import derive
+from fairtrial.records.experiment import ArmRecord, ExperimentRecord
+from fairtrial.records.verdict import (
+    CaseChange,
+    ComparisonBody,
+    DecisionRecord,
+    DifferenceRecord,
+    ErrorRecord,
+    FlipsRecord,
+    NotComparableRecord,
+    ReasonRecord,
+    RunBody,
+    ScoreRecord,
+    SettingRecord,
+    SideRecord,
+)
+from fairtrial.store.trials import errors_of, scores_of
+from stats.bootstrap import bootstrap_difference
+from stats.decision import decide
+from stats.losses import loss_balance
+from stats.mcnemar import mcnemar_exact
+from stats.pairing import PairedCases, pair_cases
+from stats.results import PASS_THRESHOLD
+from stats.wilson import wilson
+from tasks.arrays import Aligned, Side, align, load_side, value_table
+
+N_RESAMPLES = 10_000
+
+
+def compare_sides(connection: Connection, a: Side, b: Side) -> ComparisonBody:
+    """Return the comparison of two arms over the cases they share."""
+    aligned = align(a, b)
+    pairs = pair_cases(aligned.a, aligned.b)
+    seed = comparison_seed(a, b)
+    bootstrap = bootstrap_difference(pairs.differences, rng=np.random.default_rng(seed), n_resamples=N_RESAMPLES)
+    test = mcnemar_exact(improved=pairs.improved, regressed=pairs.regressed)
+    decision = decide(
+        estimate=pairs.estimate,
+        interval=bootstrap.interval,
+        exact_p=test.p,
+        kind="pass_fail",
+        exact_direction=pairs.improved - pairs.regressed,
+    )
+    side_a, side_b = sum_up(connection, a), sum_up(connection, b)
+    return ComparisonBody(
+        a=side_a,
+        b=side_b,
+        n_pairs=pairs.n,
+        n_distinct_inputs=aligned.n_distinct_inputs,
+        difference=DifferenceRecord(
+            estimate=pairs.estimate,
+            low=None if bootstrap.interval is None else bootstrap.interval.low,
+            high=None if bootstrap.interval is None else bootstrap.interval.high,
+            level=0.95,
+            method=f"paired bootstrap, {bootstrap.method}",
+            n_resamples=N_RESAMPLES,
+            seed=seed,
+            reason=bootstrap.reason,
+        ),
+        flips=FlipsRecord(improved=pairs.improved, regressed=pairs.regressed, p=test.p),
+        decision=DecisionRecord(
+            outcome=decision.outcome,
+            reasons=tuple(ReasonRecord(code=reason.code, text=reason.text) for reason in decision.reasons),
+        ),
+        regressions=_changes(aligned, pairs, direction=-1),
+        improvements=_changes(aligned, pairs, direction=1),
+        not_comparable=_not_comparable(aligned, pairs),
+        settings=_settings(a, b),
+        warnings=_warnings(side_a, side_b, aligned),
+    )
+
+
+def sum_up(connection: Connection, side: Side) -> SideRecord:
+    """Return the counts, pass share and mean scores of one arm over all its cases."""
+    outcomes = Counter(outcome for _case, _repetition, outcome, _value in side.values)
+    table = value_table(side, sorted(case.id for case in side.cases))
+    valued = ~np.isnan(table)
+    n_valued = valued.sum(axis=1)
+    n_passed = (np.where(valued, table, 0.0) >= PASS_THRESHOLD).sum(axis=1)
+    with_value = n_valued > 0
+    n_cases = int(with_value.sum())
+    interval = wilson(int((2 * n_passed >= n_valued)[with_value].sum()), n_cases) if n_cases else None
+    return SideRecord(
+        label=side.label,
+        n_cases=len(side.cases),
+        n_trials=len(side.cases) * side.experiment.trials,
+        n_done=len(side.values),
+        n_graded=outcomes["graded"],
+        n_graded_passed=int(n_passed.sum()),
+        n_agent_failures=outcomes["agent_failure"],
+        n_infra_losses=outcomes["infra_loss"],
+        n_ungraded=outcomes["ungraded"],
+        n_valued_cases=n_cases,
+        # fsum: the same digits in whatever order the cases come.
+        pass_share=math.fsum(n_passed[with_value] / n_valued[with_value]) / n_cases if n_cases else None,
+        pass_low=interval.low if interval else None,
+        pass_high=interval.high if interval else None,
+        errors=tuple(
+            ErrorRecord(outcome=error.outcome, kind=error.error_kind, n=error.n)
+            for error in errors_of(connection, side.experiment.id, side.arm.name)
+        ),
+        scores=tuple(
+            ScoreRecord(
+                grader=score.grader,
+                mean=score.mean,
+                n_scored=score.n_scored,
+                n_no_score=score.n_no_score,
+                n_errors=score.n_errors,
+            )
+            for score in scores_of(connection, side.experiment.id, side.arm.name)
+        ),
+    )
+
+
+def sum_up_run(connection: Connection, experiment: ExperimentRecord) -> RunBody:
+    """Return what a whole experiment came to: every arm, and each further arm against the first."""
+    sides = [load_side(connection, experiment, arm, label=arm.name) for arm in experiment.arms]
+    comparisons = tuple(compare_sides(connection, sides[0], side) for side in sides[1:])
+    return RunBody(
+        dataset_hash=experiment.dataset.hash,
+        trials=experiment.trials,
+        arms=tuple(sum_up(connection, side) for side in sides),
+        comparisons=comparisons,
+        warnings=experiment.warnings,
+    )
+
+
+def load_sides(
+    connection: Connection, experiments: Sequence[tuple[ExperimentRecord, ArmRecord]], labels: Sequence[str]
+) -> list[Side]:
+    """Return the sides that a comparison names."""
+    return [
+        load_side(connection, experiment, arm, label=label)
+        for (experiment, arm), label in zip(experiments, labels, strict=True)
+    ]
+
+
+def comparison_seed(a: Side, b: Side) -> int:
+    """Return the seed of a comparison's resamples: the same two runs always print the same digits."""
+    return derive(a.experiment.seed, "compare", b.experiment.seed) % 2**32
+
+
+def _changes(aligned: Aligned, pairs: PairedCases, *, direction: int) -> tuple[CaseChange, ...]:
+    chosen = np.flatnonzero(pairs.direction == direction)
+    return tuple(
+        CaseChange(
+            case=aligned.case_ids[pairs.case_index[at]],
+            a=float(pairs.passes_a[at] / pairs.compared[at]),
+            b=float(pairs.passes_b[at] / pairs.compared[at]),
+        )
+        for at in chosen
+    )
+
+
+def _not_comparable(aligned: Aligned, pairs: PairedCases) -> NotComparableRecord:
+    paired = set(pairs.case_index.tolist())
+    return NotComparableRecord(
+        input_changed=aligned.input_changed,
+        label_changed=aligned.label_changed,
+        only_a=aligned.only_a,
+        only_b=aligned.only_b,
+        without_value=tuple(case for row, case in enumerate(aligned.case_ids) if row not in paired),
+    )
+
+
+def _settings(a: Side, b: Side) -> tuple[SettingRecord, ...]:
+    differences = settings_that_differ(_measured(a), _measured(b))
+    return tuple(SettingRecord(path=found.path, a=found.a, b=found.b) for found in differences)
+
+
+def _measured(side: Side) -> dict[str, object]:
+    experiment = side.experiment
+    return {
+        "task": side.arm.task,
+        "code": {part: digest for part, digest in side.arm.task_parts.items() if part.startswith("file ")},
+        "limits": side.arm.limits,
+        "trials": experiment.trials,
+        "dataset": experiment.dataset.hash,
+        "graders": {grader.name: grader.version for grader in experiment.graders},
+    }
+
+
+def _warnings(a: SideRecord, b: SideRecord, aligned: Aligned) -> tuple[ReasonRecord, ...]:
+    warnings = []
+    if aligned.n_distinct_inputs < len(aligned.case_ids):
+        warnings.append(
+            ReasonRecord(
+                code="repeated-inputs",
+                text=f"{aligned.n_distinct_inputs} distinct inputs among {len(aligned.case_ids)} shared cases: "
+                "repeated cases are not independent, so the interval and p are too sure",
+            )
+        )
+    for what, lost_a, lost_b in (
+        ("infra losses", a.n_infra_losses, b.n_infra_losses),
+        ("agent failures", a.n_agent_failures, b.n_agent_failures),
+    ):
+        if loss_balance(lost_a=lost_a, planned_a=a.n_done, lost_b=lost_b, planned_b=b.n_done).uneven:
+            warnings.append(
+                ReasonRecord(
+                    code="uneven-loss", text=f"{what} are uneven: A {lost_a} of {a.n_done}, B {lost_b} of {b.n_done}"
+                )
+            )
+    return tuple(warnings)

@@ -1,0 +1,113 @@
+"""The end of a run or comparison: its verdict computed from the journal and stored. No Prefect."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from sqlalchemy import Connection, Engine
+
+from fairtrial.errors import StoreError
+from fairtrial.hashing import canonical_json, content_hash, parse_canonical, sha256_hex
+from fairtrial.records.experiment import ArmRecord, ExperimentRecord
+from fairtrial.records.verdict import ComparisonDocument, Meta, RunDocument, body_bytes, to_json
+from fairtrial.reports.comparison import comparison_markdown
+from fairtrial.reports.run import run_markdown
+from fairtrial.store.experiments import get_experiment
+from fairtrial.store.looks import take_look
+from fairtrial.store.objects import ObjectStore
+from fairtrial.store.trials import cost_of, span_of
+from tasks.arrays import load_side
+from tasks.compare import compare_sides, sum_up_run
+
+COMPARISON_OPTIONS: Final = {"format": 1, "method": "expanded", "level": 0.95}
+
+
+def publish_run(engine: Engine, objects: ObjectStore, experiment: str) -> RunDocument:
+    """Compute a run's verdict, store verdict.json and report.md with it, and return it. Can be repeated.
+
+    Raises StoreError.
+    """
+    with engine.connect() as connection:
+        record = get_experiment(connection, experiment)
+        document = RunDocument(body=sum_up_run(connection, record), meta=_run_meta(connection, record))
+    objects.put(f"experiments/{experiment}/verdict.json", canonical_json(to_json(document)))
+    objects.put(f"experiments/{experiment}/report.md", run_markdown(document.body, document.meta).encode())
+    return document
+
+
+def read_run(engine: Engine, objects: ObjectStore, experiment: str) -> RunDocument:
+    """Return a run's verdict as it was stored; computed again, and stored nowhere, when it is not there.
+
+    Raises StoreError.
+    """
+    stored = objects.get(f"experiments/{experiment}/verdict.json")
+    if stored is not None:
+        document = cast("dict[str, Any]", parse_canonical(stored))
+        return RunDocument.model_validate({"body": document["body"], "meta": document["meta"]})
+    with engine.connect() as connection:
+        record = get_experiment(connection, experiment)
+        return RunDocument(body=sum_up_run(connection, record), meta=_run_meta(connection, record))
+
+
+def publish_comparison(
+    engine: Engine,
+    objects: ObjectStore,
+    a: tuple[ExperimentRecord, ArmRecord],
+    b: tuple[ExperimentRecord, ArmRecord],
+    *,
+    labels: tuple[str, str],
+) -> tuple[ComparisonDocument, str | None]:
+    """Compare two arms, store the verdict and the look, and return the document and what could not be stored.
+
+    A store that cannot be written does not keep the answer back: the second value then says so.
+    """
+    with engine.connect() as connection:
+        sides = [load_side(connection, *side, label=label) for side, label in zip((a, b), labels, strict=True)]
+        body = compare_sides(connection, *sides)
+    names = [f"{experiment.id}/{arm.name}" for experiment, arm in (a, b)]
+    digest = content_hash([*names, COMPARISON_OPTIONS])
+    look, unstored = None, None
+    try:
+        look = take_look(engine, digest, data_hash=sha256_hex(body_bytes(body)), n_pairs=body.n_pairs)
+    except StoreError as error:
+        unstored = f"this look could not be counted: {error}"
+    document = ComparisonDocument(
+        body=body,
+        meta=Meta(
+            experiments=(a[0].id, b[0].id),
+            names=(a[0].name, b[0].name),
+            dataset=a[0].dataset.name,
+            created_at=_now(),
+            look=look,
+        ),
+    )
+    try:
+        objects.put(f"comparisons/{digest}/verdict.json", canonical_json(to_json(document)))
+        objects.put(f"comparisons/{digest}/report.md", (comparison_markdown(body, document.meta) + "\n").encode())
+    except StoreError as error:
+        unstored = f"the verdict was not stored: {error}"
+    return document, unstored
+
+
+def _run_meta(connection: Connection, record: ExperimentRecord) -> Meta:
+    spans = [span_of(connection, record.id, arm.name) for arm in record.arms]
+    starts = [span.first_start for span in spans if span.first_start is not None]
+    ends = [span.last_finish for span in spans if span.last_finish is not None]
+    cost, n_with_cost = cost_of(connection, record.id)
+    return Meta(
+        experiments=(record.id,),
+        names=(record.name,),
+        dataset=record.dataset.name,
+        created_at=_now(),
+        duration_s=max(max(ends) - min(starts), 0.0) if starts and ends else None,
+        repeated_calls=sum(span.n_attempts - span.n_trials for span in spans),
+        cost_usd=str(cost) if n_with_cost else None,
+        n_with_cost=n_with_cost,
+        state=record.state,
+    )
+
+
+def _now() -> str:
+    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds")
