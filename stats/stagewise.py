@@ -142,7 +142,7 @@ class _Above:
     def effect(self, target: float) -> float:
         """Return the effect at which the chance is `target`; it rises with the effect."""
         low, high = -self._largest, self._largest
-        for _ in range(55):
+        for _ in range(42):
             middle = 0.5 * (low + high)
             low, high = (low, middle) if self.chance(middle) > target else (middle, high)
         return 0.5 * (low + high)

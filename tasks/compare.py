@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from fairtrial.spec.arms import settings_that_differ
 from sqlalchemy import Connection
 
 from fairtrial.engine.seeds import derive
-from fairtrial.records.experiment import ArmRecord, ExperimentRecord
+from fairtrial.records.experiment import ExperimentRecord
 from fairtrial.records.verdict import (
     CaseChange,
     ComparisonBody,
@@ -30,58 +31,44 @@ from fairtrial.records.verdict import (
     SideRecord,
 )
 from fairtrial.store.trials import errors_of, scores_of
-from stats.bootstrap import bootstrap_difference
+from stats.bootstrap import BootstrapDifference, bootstrap_difference
 from stats.decision import decide
+from stats.holm import holm
 from stats.losses import loss_balance
-from stats.mcnemar import mcnemar_exact
+from stats.mcnemar import ExactTest, mcnemar_exact
 from stats.pairing import PairedCases, pair_cases
-from stats.results import PASS_THRESHOLD
+from stats.results import LEVEL, PASS_THRESHOLD
 from stats.wilson import wilson
 from tasks.arrays import Aligned, Side, align, load_side, value_table
 
 N_RESAMPLES = 10_000
 
 
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """One comparison before the rule is asked: a family's p-values are adjusted together."""
+
+    aligned: Aligned
+    pairs: PairedCases
+    bootstrap: BootstrapDifference
+    test: ExactTest
+    seed: int
+
+
 def compare_sides(connection: Connection, a: Side, b: Side) -> ComparisonBody:
     """Return the comparison of two arms over the cases they share."""
-    aligned = align(a, b)
-    pairs = pair_cases(aligned.a, aligned.b)
-    seed = comparison_seed(a, b)
-    bootstrap = bootstrap_difference(pairs.differences, rng=np.random.default_rng(seed), n_resamples=N_RESAMPLES)
-    test = mcnemar_exact(improved=pairs.improved, regressed=pairs.regressed)
-    decision = decide(
-        estimate=pairs.estimate,
-        interval=bootstrap.interval,
-        exact_p=test.p,
-        kind="pass_fail",
-        exact_direction=pairs.improved - pairs.regressed,
-    )
-    side_a, side_b = sum_up(connection, a), sum_up(connection, b)
-    return ComparisonBody(
-        a=side_a,
-        b=side_b,
-        n_pairs=pairs.n,
-        n_distinct_inputs=aligned.n_distinct_inputs,
-        difference=DifferenceRecord(
-            estimate=pairs.estimate,
-            low=None if bootstrap.interval is None else bootstrap.interval.low,
-            high=None if bootstrap.interval is None else bootstrap.interval.high,
-            level=0.95,
-            method=f"paired bootstrap, {bootstrap.method}",
-            n_resamples=N_RESAMPLES,
-            seed=seed,
-            reason=bootstrap.reason,
-        ),
-        flips=FlipsRecord(improved=pairs.improved, regressed=pairs.regressed, p=test.p),
-        decision=DecisionRecord(
-            outcome=decision.outcome,
-            reasons=tuple(ReasonRecord(code=reason.code, text=reason.text) for reason in decision.reasons),
-        ),
-        regressions=_changes(aligned, pairs, direction=-1),
-        improvements=_changes(aligned, pairs, direction=1),
-        not_comparable=_not_comparable(aligned, pairs),
-        settings=_settings(a, b),
-        warnings=_warnings(side_a, side_b, aligned),
+    return _comparison(a, b, _measure(a, b), sum_up(connection, a), sum_up(connection, b), adjusted_p=None)
+
+
+def compare_with_first(connection: Connection, sides: Sequence[Side]) -> tuple[ComparisonBody, ...]:
+    """Return the comparison of each further side with the first; several are one family, corrected by Holm."""
+    first, *others = sides
+    measured = [_measure(first, side) for side in others]
+    adjusted = holm([each.test.p for each in measured]) if len(others) > 1 else [None] * len(others)
+    records = [sum_up(connection, side) for side in sides]
+    return tuple(
+        _comparison(first, side, each, records[0], record, adjusted_p=p)
+        for side, each, record, p in zip(others, measured, records[1:], adjusted, strict=True)
     )
 
 
@@ -130,29 +117,75 @@ def sum_up(connection: Connection, side: Side) -> SideRecord:
 def sum_up_run(connection: Connection, experiment: ExperimentRecord) -> RunBody:
     """Return what a whole experiment came to: every arm, and each further arm against the first."""
     sides = [load_side(connection, experiment, arm, label=arm.name) for arm in experiment.arms]
-    comparisons = tuple(compare_sides(connection, sides[0], side) for side in sides[1:])
+    comparisons = compare_with_first(connection, sides)
+    arms = (comparisons[0].a, *(each.b for each in comparisons)) if comparisons else (sum_up(connection, sides[0]),)
     return RunBody(
         dataset_hash=experiment.dataset.hash,
         trials=experiment.trials,
-        arms=tuple(sum_up(connection, side) for side in sides),
+        arms=arms,
         comparisons=comparisons,
         warnings=experiment.warnings,
     )
 
 
-def load_sides(
-    connection: Connection, experiments: Sequence[tuple[ExperimentRecord, ArmRecord]], labels: Sequence[str]
-) -> list[Side]:
-    """Return the sides that a comparison names."""
-    return [
-        load_side(connection, experiment, arm, label=label)
-        for (experiment, arm), label in zip(experiments, labels, strict=True)
-    ]
-
-
 def comparison_seed(a: Side, b: Side) -> int:
     """Return the seed of a comparison's resamples: the same two runs always print the same digits."""
     return derive(a.experiment.seed, "compare", b.experiment.seed) % 2**32
+
+
+def _measure(a: Side, b: Side) -> _Measured:
+    aligned = align(a, b)
+    pairs = pair_cases(aligned.a, aligned.b)
+    seed = comparison_seed(a, b)
+    return _Measured(
+        aligned=aligned,
+        pairs=pairs,
+        bootstrap=bootstrap_difference(
+            pairs.differences, rng=np.random.default_rng(seed), n_resamples=N_RESAMPLES, level=LEVEL
+        ),
+        test=mcnemar_exact(improved=pairs.improved, regressed=pairs.regressed),
+        seed=seed,
+    )
+
+
+def _comparison(
+    a: Side, b: Side, found: _Measured, side_a: SideRecord, side_b: SideRecord, *, adjusted_p: float | None
+) -> ComparisonBody:
+    pairs, bootstrap = found.pairs, found.bootstrap
+    decision = decide(
+        estimate=pairs.estimate,
+        interval=bootstrap.interval,
+        exact_p=found.test.p,
+        adjusted_p=adjusted_p,
+        kind="pass_fail",
+        exact_direction=pairs.improved - pairs.regressed,
+    )
+    return ComparisonBody(
+        a=side_a,
+        b=side_b,
+        n_pairs=pairs.n,
+        n_distinct_inputs=found.aligned.n_distinct_inputs,
+        difference=DifferenceRecord(
+            estimate=pairs.estimate,
+            low=None if bootstrap.interval is None else bootstrap.interval.low,
+            high=None if bootstrap.interval is None else bootstrap.interval.high,
+            level=LEVEL,
+            method=f"paired bootstrap, {bootstrap.method}",
+            n_resamples=N_RESAMPLES,
+            seed=found.seed,
+            reason=bootstrap.reason,
+        ),
+        flips=FlipsRecord(improved=pairs.improved, regressed=pairs.regressed, p=found.test.p, adjusted_p=adjusted_p),
+        decision=DecisionRecord(
+            outcome=decision.outcome,
+            reasons=tuple(ReasonRecord(code=reason.code, text=reason.text) for reason in decision.reasons),
+        ),
+        regressions=_changes(found.aligned, pairs, direction=-1),
+        improvements=_changes(found.aligned, pairs, direction=1),
+        not_comparable=_not_comparable(found.aligned, pairs),
+        settings=_settings(a, b),
+        warnings=_warnings(side_a, side_b, found.aligned),
+    )
 
 
 def _changes(aligned: Aligned, pairs: PairedCases, *, direction: int) -> tuple[CaseChange, ...]:
@@ -187,10 +220,10 @@ def _measured(side: Side) -> dict[str, object]:
     experiment = side.experiment
     return {
         "task": side.arm.task,
-        "code": {part: digest for part, digest in side.arm.task_parts.items() if part.startswith("file ")},
+        "code": {part: digest[:12] for part, digest in side.arm.task_parts.items() if part.startswith("file ")},
         "limits": side.arm.limits,
         "trials": experiment.trials,
-        "dataset": experiment.dataset.hash,
+        "dataset": f"{experiment.dataset.name} ({experiment.dataset.hash[:12]})",
         "graders": {grader.name: grader.version for grader in experiment.graders},
     }
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from sqlalchemy import Connection, Engine
 
 from fairtrial.errors import StoreError
 from fairtrial.hashing import canonical_json, content_hash, parse_canonical, sha256_hex
 from fairtrial.records.experiment import ArmRecord, ExperimentRecord
-from fairtrial.records.verdict import ComparisonDocument, Meta, RunDocument, body_bytes, to_json
+from fairtrial.records.verdict import ComparisonBody, ComparisonDocument, Meta, RunDocument, body_bytes, to_json
 from fairtrial.reports.comparison import comparison_markdown
 from fairtrial.reports.run import run_markdown
 from fairtrial.store.experiments import get_experiment
@@ -19,9 +21,20 @@ from fairtrial.store.looks import take_look
 from fairtrial.store.objects import ObjectStore
 from fairtrial.store.trials import cost_of, span_of
 from tasks.arrays import load_side
-from tasks.compare import compare_sides, sum_up_run
+from tasks.compare import compare_with_first, sum_up_run
 
 COMPARISON_OPTIONS: Final = {"format": 1, "method": "expanded", "level": 0.95}
+
+
+Named: TypeAlias = tuple[ExperimentRecord, ArmRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A comparison's verdict, and in words what of it could not be stored, if anything."""
+
+    document: ComparisonDocument
+    unstored: str | None
 
 
 def publish_run(engine: Engine, objects: ObjectStore, experiment: str) -> RunDocument:
@@ -51,23 +64,27 @@ def read_run(engine: Engine, objects: ObjectStore, experiment: str) -> RunDocume
         return RunDocument(body=sum_up_run(connection, record), meta=_run_meta(connection, record))
 
 
-def publish_comparison(
-    engine: Engine,
-    objects: ObjectStore,
-    a: tuple[ExperimentRecord, ArmRecord],
-    b: tuple[ExperimentRecord, ArmRecord],
-    *,
-    labels: tuple[str, str],
-) -> tuple[ComparisonDocument, str | None]:
-    """Compare two arms, store the verdict and the look, and return the document and what could not be stored.
+def publish_comparisons(
+    engine: Engine, objects: ObjectStore, arms: Sequence[Named], *, labels: Sequence[str]
+) -> list[Published]:
+    """Compare each further arm with the first, store the verdicts and looks, and return them in order.
 
-    A store that cannot be written does not keep the answer back: the second value then says so.
+    A store that cannot be written does not keep an answer back: `unstored` then says so.
     """
     with engine.connect() as connection:
-        sides = [load_side(connection, *side, label=label) for side, label in zip((a, b), labels, strict=True)]
-        body = compare_sides(connection, *sides)
+        sides = [load_side(connection, *arm, label=label) for arm, label in zip(arms, labels, strict=True)]
+        bodies = compare_with_first(connection, sides)
+    return [
+        _publish(engine, objects, arms[0], arm, body, family=len(bodies))
+        for arm, body in zip(arms[1:], bodies, strict=True)
+    ]
+
+
+def _publish(
+    engine: Engine, objects: ObjectStore, a: Named, b: Named, body: ComparisonBody, *, family: int
+) -> Published:
     names = [f"{experiment.id}/{arm.name}" for experiment, arm in (a, b)]
-    digest = content_hash([*names, COMPARISON_OPTIONS])
+    digest = content_hash([*names, {**COMPARISON_OPTIONS, "family": family}])
     look, unstored = None, None
     try:
         look = take_look(engine, digest, data_hash=sha256_hex(body_bytes(body)), n_pairs=body.n_pairs)
@@ -88,7 +105,7 @@ def publish_comparison(
         objects.put(f"comparisons/{digest}/report.md", (comparison_markdown(body, document.meta) + "\n").encode())
     except StoreError as error:
         unstored = f"the verdict was not stored: {error}"
-    return document, unstored
+    return Published(document, unstored)
 
 
 def _run_meta(connection: Connection, record: ExperimentRecord) -> Meta:

@@ -12,13 +12,10 @@ from faces.cli.output import note, out, out_json
 from faces.cli.settings import read_settings
 from faces.cli.store import Store, find_arm, open_store
 from fairtrial.errors import SpecError
-from fairtrial.records.experiment import ArmRecord, ExperimentRecord
 from fairtrial.records.verdict import to_json
 from fairtrial.reports.comparison import comparison_lines
 from fairtrial.store.experiments import get_experiment, resolve_id
-from tasks.publish import publish_comparison
-
-Named = tuple[ExperimentRecord, ArmRecord]
+from tasks.publish import Named, publish_comparisons
 
 
 def compare(
@@ -53,29 +50,29 @@ def compare(
     """
     check_outputs(output or [])
     store = open_store(read_settings(), must_exist=True)
-    pairs = _pairs(store, a, b)
-    documents = []
-    for base, candidate, labels in pairs:
-        document, unstored = publish_comparison(store.engine, store.objects, base, candidate, labels=labels)
-        if unstored is not None:
-            note(f"warning: {unstored}")
-        documents.append(document)
-        write_outputs(output or [], document)
-        if not json:
-            out(*([""] if len(documents) > 1 else []), *comparison_lines(document.body, document.meta))
+    arms, labels = _arms(store, a, b)
+    found = publish_comparisons(store.engine, store.objects, arms, labels=labels)
+    documents = [each.document for each in found]
+    for each in found:
+        if each.unstored is not None:
+            note(f"warning: {each.unstored}")
+    write_outputs(output or [], documents)
     if json:
         forms = [to_json(document) for document in documents]
         out_json(forms[0] if len(forms) == 1 else forms)
+        return 0
+    for index, document in enumerate(documents):
+        out(*([""] if index else []), *comparison_lines(document.body, document.meta))
     return 0
 
 
-def _pairs(store: Store, a: str, b: str | None) -> list[tuple[Named, Named, tuple[str, str]]]:
+def _arms(store: Store, a: str, b: str | None) -> tuple[list[Named], list[str]]:
     with store.engine.connect() as connection:
         if b is not None:
             first, second = find_arm(connection, a), find_arm(connection, b)
             if (first[0].id, first[1].name) == (second[0].id, second[1].name):
                 raise SpecError(f"{a} and {b} are the same run.", code="not_comparable", hint="Name two.")
-            return [(first, second, _labels(first, second))]
+            return [first, second], list(_labels(first, second))
         experiment = get_experiment(connection, resolve_id(connection, a))
     if len(experiment.arms) < 2:
         raise SpecError(
@@ -83,8 +80,7 @@ def _pairs(store: Store, a: str, b: str | None) -> list[tuple[Named, Named, tupl
             code="bad_usage",
             hint=f"Name a second experiment: exp compare {experiment.id} EXP.",
         )
-    base, *others = experiment.arms
-    return [((experiment, base), (experiment, arm), (base.name, arm.name)) for arm in others]
+    return [(experiment, arm) for arm in experiment.arms], [arm.name for arm in experiment.arms]
 
 
 def _labels(a: Named, b: Named) -> tuple[str, str]:

@@ -31,22 +31,30 @@ def check_outputs(paths: Sequence[Path]) -> None:
             raise SpecError(f"-o {path}: that is a folder.", code="bad_usage", hint="Name a file.")
 
 
-def write_outputs(paths: Sequence[Path], document: RunDocument | ComparisonDocument) -> None:
-    """Write the report to each path. A path that fails is named; the verdict stands and the others are written."""
+def write_outputs(paths: Sequence[Path], documents: Sequence[RunDocument | ComparisonDocument]) -> None:
+    """Write the reports to each path. A path that fails is named; the verdict stands and the others are written."""
     for path in paths:
         try:
-            path.write_text(_form(path.suffix, document), encoding="utf-8")
+            path.write_text(_form(path.suffix, documents), encoding="utf-8")
         except OSError as error:
             note(f"warning: {path} was not written: {error.strerror}")
 
 
-def _form(suffix: str, document: RunDocument | ComparisonDocument) -> str:
+def _form(suffix: str, documents: Sequence[RunDocument | ComparisonDocument]) -> str:
     if suffix == ".json":
-        return json.dumps(to_json(document), ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+        forms = [to_json(document) for document in documents]
+        return json.dumps(forms[0] if len(forms) == 1 else forms, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    texts = [_markdown(document) if suffix == ".md" else _text(document) for document in documents]
+    return "\n".join(text.rstrip("\n") + "\n" for text in texts)
+
+
+def _markdown(document: RunDocument | ComparisonDocument) -> str:
     if isinstance(document, RunDocument):
-        if suffix == ".md":
-            return run_markdown(document.body, document.meta)
-        return "\n".join(run_lines(document.body, document.meta)) + "\n"
-    if suffix == ".md":
-        return comparison_markdown(document.body, document.meta) + "\n"
-    return "\n".join(comparison_lines(document.body, document.meta)) + "\n"
+        return run_markdown(document.body, document.meta)
+    return comparison_markdown(document.body, document.meta)
+
+
+def _text(document: RunDocument | ComparisonDocument) -> str:
+    if isinstance(document, RunDocument):
+        return "\n".join(run_lines(document.body, document.meta))
+    return "\n".join(comparison_lines(document.body, document.meta))

@@ -269,7 +269,7 @@ class _Shown:
             out(*run_lines(document.body, document.meta))
             where = self._project.objects.local_path(f"experiments/{document.meta.experiments[0]}/report.md")
             note(f"stored   {where}")
-        write_outputs(self._outputs, document)
+        write_outputs(self._outputs, [document])
         return _status(document, max_loss=0.05 if max_loss is None else max_loss)
 
 

@@ -93,11 +93,12 @@ class DifferenceRecord(Record):
 
 
 class FlipsRecord(Record):
-    """Exact McNemar test on the cases that flipped."""
+    """Exact McNemar test on the cases that flipped; adjusted_p is Holm's over a family of several comparisons."""
 
     improved: int
     regressed: int
     p: float
+    adjusted_p: float | None = None
 
 
 class ReasonRecord(Record):

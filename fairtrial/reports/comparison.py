@@ -88,7 +88,8 @@ def difference_line(body: ComparisonBody) -> str:
 def flips_line(body: ComparisonBody) -> str:
     """Return the exact test on the cases that flipped."""
     flips = body.flips
-    return f"mcnemar  p={p_value(flips.p)}  {flips.regressed} regressed, {flips.improved} improved"
+    holm = "" if flips.adjusted_p is None else f" (Holm {p_value(flips.adjusted_p)})"
+    return f"mcnemar  p={p_value(flips.p)}{holm}  {flips.regressed} regressed, {flips.improved} improved"
 
 
 def losses_text(side: SideRecord) -> str:
