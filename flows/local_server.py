@@ -12,14 +12,16 @@ import errno
 import fcntl
 import os
 import secrets
+import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypeAlias
+from typing import BinaryIO, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from fairtrial.errors import FairtrialError
@@ -33,9 +35,7 @@ from flows.server_record import (
     read_record,
     write_record,
 )
-
-if TYPE_CHECKING:
-    import psutil
+from flows.server_settings import client_settings, server_environment
 
 State: TypeAlias = Literal["running", "not_answering", "stopped"]
 
@@ -50,11 +50,6 @@ _BACKLOG: Final = 100
 _STOP_S: Final = 15.0
 _LOG_BYTES: Final = 1_000_000
 _TAIL_BYTES: Final = 2_000
-
-# The server outlives the command by days, so it gets what a process needs and no key that happens to be exported.
-# FAIRTRIAL_TEST_ is how the test ledger finds a server that a test left behind.
-_PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
-_PASSED_ON_PREFIXES: Final = ("LC_", "FAIRTRIAL_TEST_")
 
 # Handed over at birth; held here too, so that ending a child of ours leaves no zombie behind.
 _children: list[subprocess.Popen[bytes]] = []
@@ -137,20 +132,13 @@ def stop(state_dir: Path) -> bool:
 
     Raises FairtrialError when the process cannot be ended.
     """
-    found = living(state_dir)
-    if found is None:
-        return False
-    import psutil
-
-    record, process = found
-    with contextlib.suppress(psutil.NoSuchProcess):
-        # The handle remembers the start time and refuses to signal a later process of the same number.
-        handle = psutil.Process(process.pid)
-        if process.is_alive():
-            _end(handle)
-    for child in _children:
-        child.poll()
-    write_record(state_dir, replace(record, process=None))
+    deadline = time.monotonic() + _GLANCE_S
+    while (found := living(state_dir)) is None:
+        # Locked without a name: one was born this instant and has not said its number yet.
+        if not _is_locked(state_dir) or time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    _end(found[1])
     return True
 
 
@@ -159,22 +147,7 @@ def client_environment(server: Server) -> dict[str, str]:
 
     They must be in the environment before Prefect is imported.
     """
-    return {
-        "PREFECT_API_URL": server.url,
-        "PREFECT_API_AUTH_STRING": server.auth,
-        "PREFECT_HOME": str(server.home),
-        "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "true",
-        # Pauses of 2 and 4 s instead of 2 to 32: with the default a run whose server is gone ends minutes late.
-        "PREFECT_CLIENT_MAX_RETRIES": "2",
-        "PREFECT_API_REQUEST_TIMEOUT": "20",
-        "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
-        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
-        # Logs of a flow go to the server and show in its UI; what the user must know is said by us.
-        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
-        "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
-        "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
-        **_NO_REPORTING,
-    }
+    return client_settings(url=server.url, auth=server.auth, home=server.home)
 
 
 def check_named(
@@ -268,7 +241,7 @@ class Start:
                 stderr=subprocess.STDOUT,
                 # Prefect reads .env and prefect.toml of its working folder; nobody's project may configure the server.
                 cwd=prefect_home(self._state_dir),
-                env=_server_environment(self._state_dir, record, self._environ),
+                env=server_environment(record, home=prefect_home(self._state_dir), environ=self._environ),
                 # Ctrl-C and a closed terminal are for the command, not for a server that others use.
                 start_new_session=True,
             )
@@ -296,48 +269,9 @@ class Start:
         return FairtrialError(
             f"the local Prefect server {what}." + (f" Its log ends with:\n{tail}\n" if tail else ""),
             code="server_unreachable",
-            hint=f"The whole log is {log}. `exp down` and the same command again make a fresh start.",
+            hint=f"The whole log is {log}. `exp down` and the same command again make a fresh start; "
+            f"{prefect_home(self._state_dir)} may be deleted, for no result of yours is in it.",
         )
-
-
-_NO_REPORTING: Final = {
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
-}
-
-# Measured: with batches of one the server is two minutes behind a flow of 1,500 task runs, with 200 twelve seconds.
-_BATCHES: Final = {
-    f"PREFECT_SERVER_SERVICES_{service}_{size}": "200"
-    for service in ("TASK_RUN_RECORDER", "EVENT_PERSISTER")
-    for size in ("BATCH_SIZE", "READ_BATCH_SIZE")
-}
-
-
-def _server_environment(state_dir: Path, record: Record, environ: Mapping[str, str]) -> dict[str, str]:
-    port = urlsplit(record.url).port
-    kept = {
-        name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
-    }
-    return {
-        **kept,
-        "PYTHONUNBUFFERED": "1",
-        "PREFECT_HOME": str(prefect_home(state_dir)),
-        "PREFECT_SERVER_API_HOST": _LOOPBACK,
-        "PREFECT_SERVER_API_PORT": str(port),
-        "PREFECT_SERVER_API_AUTH_STRING": record.auth,
-        "PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED": "true",
-        "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": f"http://{_LOOPBACK}:{port},http://localhost:{port}",
-        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
-        "PREFECT_SERVER_UI_ENABLED": "true",
-        "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-        "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
-        "PREFECT_LOGGING_LEVEL": "WARNING",
-        "PREFECT_LOGGING_COLORS": "false",
-        "PREFECT__SERVER_FINAL": "1",
-        **_BATCHES,
-        **_NO_REPORTING,
-    }
 
 
 def _listener(before: Record | None) -> socket.socket:
@@ -345,10 +279,9 @@ def _listener(before: Record | None) -> socket.socket:
 
     It listens from now on, so nobody else can have the port; whoever calls early waits in line.
     """
-    remembered = urlsplit(before.url).port if before is not None else None
-    if remembered is not None:
-        with contextlib.suppress(OSError):
-            return _listen(remembered)
+    if before is not None:
+        with contextlib.suppress(OSError, ValueError):
+            return _listen(urlsplit(before.url).port or 0)
     return _listen(0)
 
 
@@ -386,20 +319,47 @@ def _tail(log: Path, offset: int) -> str:
         return ""
 
 
-def _end(process: psutil.Process) -> None:
+def _is_locked(state_dir: Path) -> bool:
+    try:
+        lock = os.open(lock_path(state_dir), os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _end(process: Process) -> None:
     import psutil
 
-    process.terminate()
-    try:
-        process.wait(_STOP_S)
-    except psutil.TimeoutExpired:
-        process.kill()
-        try:
-            process.wait(_STOP_S)
-        except psutil.TimeoutExpired as error:
-            raise FairtrialError(
-                f"the local Prefect server (process {process.pid}) does not end.", code="server_unreachable"
-            ) from error
+    with contextlib.suppress(psutil.NoSuchProcess):
+        # The handle remembers the start time and refuses to signal a later process of the same number.
+        handle = psutil.Process(process.pid)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if process.is_alive():
+                handle.send_signal(number)
+            if _has_gone(process):
+                return
+        raise FairtrialError(
+            f"the local Prefect server (process {process.pid}) does not end.", code="server_unreachable"
+        )
+
+
+def _has_gone(process: Process) -> bool:
+    """Wait up to _STOP_S. A zombie is gone: not every first process of a container buries the dead."""
+    deadline = time.monotonic() + _STOP_S
+    while True:
+        for child in _children:
+            child.poll()
+        if not process.is_alive():
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
 
 
 def _is_healthy(record: Record, timeout_s: float) -> bool:
@@ -424,7 +384,11 @@ def _page(url: str) -> str:
 
 
 def _make_private(folder: Path) -> None:
+    """Make the folder. Raises PermissionError where somebody else could lay a record for us to believe."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH:
+        raise PermissionError(errno.EPERM, "others can write there")
 
 
 def _unusable(state_dir: Path, error: OSError) -> FairtrialError:

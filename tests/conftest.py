@@ -119,7 +119,10 @@ class Run:
     @property
     def json(self) -> Any:
         """The one JSON document on stdout, as --json prints it."""
-        return json.loads(self.out)
+        try:
+            return json.loads(self.out)
+        except ValueError:
+            pytest.fail(f"stdout is no JSON document (exit status {self.code}):\n{self.out}\nstderr:\n{self.err}")
 
 
 Exp = Callable[..., Run]
@@ -258,7 +261,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     parts = Path(report.nodeid.partition("::")[0]).parts
     group = parts[1] if len(parts) > 2 else parts[0]
     _seconds[group] += report.duration
-    _count[group] += report.when == "call"
+    _count[group] += report.when == "setup"
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
-
-from cyclopts import Parameter
-from fairtrial.spec.schema import case_schema, spec_schema
+from typing import Any, Literal
 
 from faces.cli.output import out, out_json, out_table
 from fairtrial.errors import SpecError
 from fairtrial.graders.catalogue import catalogue
 from fairtrial.records.verdict import ComparisonDocument, RunDocument
+from fairtrial.spec.schema import case_schema, spec_schema
 
 
-def graders(kind: str | None = None, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def graders(kind: str | None = None, /, *, json: bool = False) -> int:
     """List the graders and their settings.
 
     Examples:

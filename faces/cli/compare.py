@@ -24,17 +24,18 @@ def compare(
     /,
     *,
     output: Annotated[list[Path] | None, Parameter(name=["--output", "-o"])] = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> int:
     """Compare two stored runs, or the arms of one, case by case.
 
-    Prints B − A with its 95% paired bootstrap interval, the exact McNemar test on the cases that flipped, and the
-    verdict: better or worse only when both agree.
+    Prints B − A with its 95% paired bootstrap interval, the exact McNemar test
+    on the cases that flipped, and the verdict: better or worse only when both
+    agree.
 
     Examples:
       exp compare exp_01M6SAJYC5RM7A5TCT65R3SFSM exp_01M6SAK893Z1DFH770KVNQC4BZ
       exp compare latest~1 latest
-      exp compare exp_01M6SAK893Z1DFH770KVNQC4BZ            the arms of one experiment with its first
+      exp compare latest                     its arms, each with the first
       exp compare EXP/base EXP/cand --json
 
     Parameters

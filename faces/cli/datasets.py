@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from faces.cli.output import note, out, out_json, out_table
 from faces.cli.settings import read_settings
@@ -17,7 +17,7 @@ from fairtrial.reports.safe import visible
 from fairtrial.spec.dataset import dataset_from_content, load_dataset
 from fairtrial.store.datasets import DatasetVersion, add_dataset, get_dataset, list_datasets, versions_of
 
-Json = Annotated[bool, Parameter(negative="")]
+Json = bool
 
 app = App(name="dataset", help="Register datasets under a name, with versions.")
 

@@ -22,7 +22,7 @@ from fairtrial.store.experiments import get_experiment, list_experiments, resolv
 from fairtrial.store.lease import Holder, holder
 from fairtrial.store.trials import page_of_trials
 
-Json = Annotated[bool, Parameter(negative="")]
+Json = bool
 
 
 def list_(
@@ -30,7 +30,8 @@ def list_(
 ) -> int:
     """List the stored experiments, newest first.
 
-    A run with trials left is marked (partial), one that a live process works on (running).
+    A run with trials left is marked (partial), one that a live process works
+    on (running).
 
     Examples:
       exp list
@@ -63,7 +64,7 @@ def list_(
 
 
 def show(experiment: str, /, *, json: Json = False) -> int:
-    """Show one experiment: what it was made of, its totals, and its report when there is one.
+    """Show one experiment: what it was made of, its totals, its report.
 
     Example:
       exp show latest

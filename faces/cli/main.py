@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from faces.cli.output import note, show_error
 from fairtrial import __version__
@@ -35,19 +35,28 @@ RESUME_NEWEST: Final = "newest"
 """What a bare --resume stands for."""
 
 
-def make_app() -> App:
-    """Return the command line without having loaded a command."""
+def make_app(asked: str | None = None) -> App:
+    """Return the command line without having loaded a command.
+
+    asked   the command that is called: it shows its own help, the others only their line here
+    """
     app = App(
         name="exp",
         help="Run AI tasks over datasets and say, with stated error rates, whether a change helped.",
         help_epilogue="Example: exp run --arm base=a.json --arm cand=b.json",
         version=f"exp {__version__}",
+        help_format="plaintext",
+        # A list is emptied by leaving it out: no --empty-arm beside every --arm.
+        default_parameter=Parameter(negative=""),
         exit_on_error=False,
         print_error=False,
         result_action="return_value",
     )
     for name, (where, about) in COMMANDS.items():
-        app.command(where, name=name, help=about)
+        if name == asked:
+            app.command(where, name=name, help_epilogue="")
+        else:
+            app.command(where, name=name, help=about)
     return app
 
 
@@ -61,7 +70,7 @@ def call(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     try:
         check_own_modules()
-        status = make_app()(give_resume_a_value(arguments))
+        status = make_app(asked=arguments[0] if arguments else None)(give_resume_a_value(arguments))
         sys.stdout.flush()
     except CycloptsError as error:
         show_error(_usage(error), as_json=as_json)

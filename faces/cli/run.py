@@ -53,13 +53,14 @@ def run(
     case: list[str] | None = None,
     resume: str | None = None,
     output: Annotated[list[Path] | None, Parameter(name=["--output", "-o"])] = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False,
 ) -> int:
     """Run a spec, or several arms side by side, to a verdict.
 
-    Each case runs in all arms back to back, in random order. Every trial is stored as it finishes: after Ctrl-C or a
-    crash the same command with --resume runs only what is left.
+    Each case runs in all arms back to back, in random order. Every trial is
+    stored as it finishes: after Ctrl-C or a crash the same command with
+    --resume runs only what is left.
 
     Examples:
       exp run spec.json
@@ -121,15 +122,16 @@ def run(
     )
     settings = read_settings()
     project = open_store(settings, must_exist=resume is not None and resume != RESUME_NEWEST)
-    with Window(settings, say=note) as window:
-        experiment = _experiment(flags, resume, project)
-        shown = _Shown(project, output or [], as_json=json)
-        if _nothing_left(project, experiment):
-            note(f"{experiment.id}: nothing left to run")
-            return shown.stored(experiment.id)
-        limit = concurrency if concurrency is not None else read_concurrency()
-        note(_about(experiment, limit))
-        return _execute(project, experiment, window, shown, limit=limit, quiet=quiet)
+    experiment = _experiment(flags, resume, project)
+    shown = _Shown(project, output or [], as_json=json)
+    if _nothing_left(project, experiment):
+        note(f"{experiment.id}: nothing left to run")
+        return shown.stored(experiment.id)
+    limit = concurrency if concurrency is not None else read_concurrency()
+    note(_about(experiment, limit))
+    # The server starts while Prefect is imported and the experiment opened; nothing wrong with the spec gets this far.
+    window = Window(settings, say=note)
+    return _execute(project, experiment, window, shown, limit=limit, quiet=quiet)
 
 
 def _experiment(flags: RunFlags, resume: str | None, project: Store) -> ExperimentRecord:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from faces.cli.output import note, out, out_json
 from faces.cli.settings import environment, read_settings
 from flows.local_server import find_or_start, stop
 
-Json = Annotated[bool, Parameter(negative="")]
+Json = bool
 
 
 def up(*, json: Json = False) -> int:

@@ -167,6 +167,15 @@ def _same_graders(asked: Asked, environ: Mapping[str, str]) -> tuple[GraderRecor
 def _check(asked: Asked, cases: Sequence[Case], environ: Mapping[str, str]) -> list[str]:
     warnings = []
     for arm in asked.arms:
+        limits = arm.loaded.spec.limits
+        for name, cap in (("max_cost_usd", limits.max_cost_usd), ("max_tokens", limits.max_tokens)):
+            if cap is not None:
+                raise SpecError(
+                    f"a {arm.loaded.spec.task.kind} task does not say what a call will cost before it is made, so this "
+                    "cap could not hold.",
+                    hint="Take it out; --first-n and --trial-timeout bound the run instead.",
+                    place=f"limits.{name}",
+                )
         subject = build_subject(arm.loaded.spec.task, folder=arm.loaded.folder, environ=environ, reaper=Reaper())
         found = subject.check([case.id for case in cases])
         subject.check_cases(cases)

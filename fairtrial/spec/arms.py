@@ -1,29 +1,42 @@
-"""Several arms of one experiment: what must agree between them, and what differs."""
+"""Arms of one experiment: what must agree between them, and every setting that does not.
+
+Arms are compared after parsing and with defaults filled in, so a setting that one file spells out and the other leaves
+out is no difference.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from fairtrial.errors import SpecError
 from fairtrial.hashing import canonical_json
 from fairtrial.spec.loader import LoadedSpec
-from fairtrial.spec.models import ExperimentSpec
+from fairtrial.spec.models import CommandGrader, ExperimentSpec, GraderSpec, PythonGrader
 from fairtrial.spec.text import shown
 
-ARM_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,60}")
-MOST_SHOWN: Final = 60
-"""Characters of a setting in a report."""
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,60}")
+_SHOWN: Final = 80
+"""Characters of a value in a list of differences."""
 
-_ABSENT: Final = object()
+Settings: TypeAlias = "ExperimentSpec | Mapping[str, object]"
+
+
+class ArmArgument(NamedTuple):
+    """An `--arm` argument in its two parts."""
+
+    name: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
 class ArmSpec:
-    """One arm: its name, and the spec it runs."""
+    """A named configuration under comparison."""
 
     name: str
     loaded: LoadedSpec
@@ -31,87 +44,185 @@ class ArmSpec:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting that two sides have differently; a and b are short text, `not set` where one side has none."""
+    """A setting two specs do not share: its key path, and each side as short text."""
 
     path: str
     a: str
     b: str
 
 
-def parse_arm(text: str) -> tuple[str, str]:
-    """Return the name and the spec's path of `NAME=SPEC`, split at the first `=` only. Raises SpecError."""
-    name, sign, path = text.partition("=")
-    if not sign or not path:
+def parse_arm(text: str) -> ArmArgument:
+    r"""Return the parts of `name=path`, cut at the first `=` only: `arm=C:\x=1.json` has the path `C:\x=1.json`.
+
+    Raises SpecError (bad_usage).
+    """
+    name, equals, path = text.partition("=")
+    if not equals or not path.strip():
         raise SpecError(
-            f"--arm {shown(text)} is not NAME=SPEC.", code="bad_usage", hint="Write it like --arm base=a.json."
+            f"{shown(text)} is no arm.", code="bad_usage", hint="Write --arm name=spec.json.", place="--arm"
         )
-    if not ARM_NAME.fullmatch(name) or name.startswith("exp_"):
-        raise SpecError(
-            f"{shown(name)} cannot name an arm.",
-            code="bad_usage",
-            hint="Use 1 to 60 letters, digits, dots, dashes and underscores, not beginning with exp_.",
-        )
-    return name, path
+    _check_name(name)
+    return ArmArgument(name=name, path=path)
 
 
 def check_arms(arms: Sequence[ArmSpec]) -> None:
-    """Raise SpecError when two arms share a name, or differ in dataset, graders, trials or seed."""
-    seen: dict[str, str] = {}
+    """Refuse arms that cannot be run as one experiment.
+
+    Raises SpecError: bad_usage for a name that is not allowed or stands twice, arms_disagree when dataset, graders,
+    trials or seed differ, naming every difference.
+    """
     for arm in arms:
-        other = seen.setdefault(arm.name.casefold(), arm.name)
-        if other is not arm.name:
+        _check_name(arm.name)
+    by_name: dict[str, str] = {}
+    for arm in arms:
+        folded = arm.name.casefold()
+        if folded in by_name:
             raise SpecError(
-                f"two arms are named {arm.name!r} and {other!r}.",
+                f"two arms are named {shown(by_name[folded])} and {shown(arm.name)}; "
+                "names differ by more than upper and lower case.",
                 code="bad_usage",
-                hint="Names of arms differ in more than upper and lower case.",
+                place="--arm",
             )
-    first, *others = arms
-    for arm in others:
-        differing = [
-            what for what in ("dataset", "graders", "trials", "seed") if _agreed(first, what) != _agreed(arm, what)
-        ]
-        if differing:
-            raise SpecError(
-                f"arms {first.name} and {arm.name} differ in {', '.join(differing)}.",
-                code="arms_disagree",
-                hint="Arms of one experiment share these; -d, -g, --trials and --seed set them for all arms.",
-            )
+        by_name[folded] = arm.name
+    lines = [line for other in arms[1:] for line in _disagreements(arms[0], other)]
+    if lines:
+        raise SpecError(
+            "the arms disagree where they must not:\n  " + "\n  ".join(lines),
+            code="arms_disagree",
+            hint="\nDataset, graders, trials and seed are shared; task and limits may differ.",
+        )
 
 
-def settings_that_differ(a: Mapping[str, object], b: Mapping[str, object]) -> list[Difference]:
-    """Return every setting that two parsed, default-filled documents have differently, by path, in order of path."""
-    flat_a, flat_b = dict(_leaves(a, ())), dict(_leaves(b, ()))
-    return [
-        Difference(path=".".join(path), a=_text(flat_a.get(path, _ABSENT)), b=_text(flat_b.get(path, _ABSENT)))
-        for path in sorted(flat_a.keys() | flat_b.keys())
-        if _key(flat_a.get(path, _ABSENT)) != _key(flat_b.get(path, _ABSENT))
-    ]
+def settings_that_differ(a: Settings, b: Settings) -> list[Difference]:
+    """Return every setting that differs, by key path in the order of `a`.
+
+    a, b   specs, or what a stored experiment keeps of them; of a spec, name, description and tags are no settings
+    A variable given literally is shown, one from the environment by its name only.
+    """
+    left, right = dict(_settings(_document(a), "")), dict(_settings(_document(b), ""))
+    return list(_differences(left, right))
 
 
-def _agreed(arm: ArmSpec, what: str) -> object:
-    spec: ExperimentSpec = arm.loaded.spec
-    if what == "dataset" and spec.dataset is not None and ("/" in spec.dataset or "." in spec.dataset):
-        return (arm.loaded.folder / Path(spec.dataset)).resolve()
-    if what == "graders":
-        return [grader.model_dump() for grader in spec.graders]
-    value: object = getattr(spec, what)
-    return value
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise SpecError(
+            f"{shown(name)} cannot name an arm.",
+            code="bad_usage",
+            hint="Use 1 to 60 of A-Z, a-z, 0-9, dot, _ and -.",
+            place="--arm",
+        )
+    if name.casefold().startswith("exp_"):
+        raise SpecError(
+            f"{shown(name)} cannot name an arm: exp_ begins the id of an experiment.", code="bad_usage", place="--arm"
+        )
 
 
-def _leaves(value: object, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], object]]:
+def _disagreements(first: ArmSpec, other: ArmSpec) -> Iterator[str]:
+    """Yield a line for each thing that should agree; paths are compared from each spec's own folder."""
+    a, b = first.loaded, other.loaded
+    found: list[Difference] = []
+    if _dataset_identity(a) != _dataset_identity(b):
+        found.append(_difference("dataset", a.spec.dataset, b.spec.dataset))
+    found += _differences(dict(_located_graders(a)), dict(_located_graders(b)))
+    for key in ("trials", "seed"):
+        one, two = getattr(a.spec, key), getattr(b.spec, key)
+        if one != two:
+            found.append(_difference(key, one, two))
+    for difference in found:
+        yield f"{difference.path}: {difference.a} in {first.name}, {difference.b} in {other.name}"
+
+
+def _dataset_identity(loaded: LoadedSpec) -> object:
+    name = loaded.spec.dataset
+    if name is None or not ("/" in name or "\\" in name or "." in name.partition("@")[0]):
+        return name
+    return _resolved(loaded.folder, name)
+
+
+def _located_graders(loaded: LoadedSpec) -> Iterator[tuple[str, object]]:
+    """Yield the graders' settings with their files as full paths: one text in two folders may be two graders."""
+    for number, grader in enumerate(loaded.spec.graders):
+        document = _located(grader, loaded.folder).model_dump(exclude={"name"})
+        yield from _settings(document, f"graders[{number}]")
+
+
+def _located(grader: GraderSpec, folder: Path) -> GraderSpec:
+    if isinstance(grader, PythonGrader):
+        return grader.model_copy(update={"path": str(_resolved(folder, grader.path))})
+    if isinstance(grader, CommandGrader):
+        return grader.model_copy(update={"cwd": str(_resolved(folder, grader.cwd or "."))})
+    return grader
+
+
+def _resolved(folder: Path, path: str) -> Path:
+    return (folder / path).resolve()
+
+
+def _document(settings: Settings) -> Mapping[str, object]:
+    if not isinstance(settings, ExperimentSpec):
+        return settings
+    document = settings.model_dump(exclude={"name", "description", "tags"})
+    for grader in document["graders"]:
+        del grader["name"]
+    return document
+
+
+def _settings(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """Yield the leaves of a document with their key paths. A list of plain values is one leaf, an argv for one."""
     if isinstance(value, Mapping) and set(value) != {"from_env"}:
-        return [leaf for key, inner in value.items() for leaf in _leaves(inner, (*path, str(key)))]
-    return [(path, value)]
+        for key, item in value.items():
+            yield from _settings(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        for number, item in enumerate(value):
+            yield from _settings(item, f"{path}[{number}]")
+    else:
+        yield path, value
 
 
-def _key(value: object) -> object:
-    return value if value is _ABSENT else canonical_json(value)
+def _differences(left: dict[str, object], right: dict[str, object]) -> Iterator[Difference]:
+    # What one side does not have at all, such as a key of another kind of task, is not set there.
+    for path in dict.fromkeys([*left, *right]):
+        one, other = left.get(path), right.get(path)
+        if not _equal(one, other):
+            yield _difference(path, one, other)
+
+
+def _equal(a: object, b: object) -> bool:
+    # 1 and True are equal in Python; in a spec they are two settings.
+    return a == b and isinstance(a, bool) == isinstance(b, bool)
+
+
+def _difference(path: str, a: object, b: object) -> Difference:
+    one, other = _text(a), _text(b)
+    if one == other:
+        # 3 and "3", or a text that reads like the words of this function.
+        one, other = _json(a), _json(b)
+    # Long texts are cut where they begin to differ, so that what is shown does differ.
+    start = 0
+    if max(len(one), len(other)) > _SHOWN:
+        n_common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+        start = max(0, n_common - _SHOWN // 4)
+    return Difference(path, _window(one, start), _window(other, start))
+
+
+def _window(text: str, start: int) -> str:
+    if len(text) <= _SHOWN:
+        return text
+    cut = text[start : start + _SHOWN - 2]
+    return ("…" if start else "") + cut + ("…" if start + len(cut) < len(text) else "")
 
 
 def _text(value: object) -> str:
-    if value is _ABSENT:
+    if value is None:
         return "not set"
+    if isinstance(value, str):
+        return value
     if isinstance(value, Mapping) and set(value) == {"from_env"}:
         return f"from ${value['from_env']}"
-    text = value if isinstance(value, str) else canonical_json(value).decode("utf-8", "backslashreplace")
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return f"{value:f}" if isinstance(value, Decimal) else _json(value)
+
+
+def _json(value: object) -> str:
+    return canonical_json(str(value) if isinstance(value, Decimal) else value).decode("utf-8", "backslashreplace")

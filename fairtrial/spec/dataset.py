@@ -40,6 +40,7 @@ MAX_ID: Final = 500
 """Characters of an id, and of a split, group or tag."""
 
 RECORD_KEYS: Final = ("id", "input", "expected", "kind", "split", "group", "tags")
+_RECORD_KEYS: Final = frozenset(RECORD_KEYS)
 
 # canonical_json writes these raw; other readers take them for line ends, or cannot encode them.
 _UNSAFE: Final = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
@@ -110,7 +111,8 @@ class _Seen:
         self.first_pair: tuple[int, int] | None = None
         self.n_empty_inputs = 0
         self.n_padded_ids = 0
-        self.near_keys: dict[str, str] = {}
+        self.fields: set[str] = set()
+        self.near_keys: list[str] = []
 
     def note_input(self, case: Case, line: int) -> None:
         digest = case.input_hash
@@ -157,7 +159,7 @@ def _read_record(
     split = _label(record.get("split"), "split", place)
     group = _label(record.get("group"), "group", place)
     tags = _tags(record.get("tags"), place)
-    fields = {key: value for key, value in record.items() if key not in RECORD_KEYS}
+    fields = {key: item for key, item in record.items() if key not in _RECORD_KEYS}
     _note_near_keys(fields, seen, place)
     if name is not None and name != name.strip():
         seen.n_padded_ids += 1
@@ -178,14 +180,25 @@ def _read_record(
         label_hash=sha256_hex(canonical_json(record["expected"])) if has_expected else "",
         line=line or None,
     )
-    stored = dict(fields)
-    stored["input"] = value
-    if has_expected:
-        stored["expected"] = record["expected"]
-    given: dict[str, JsonValue] = {"id": name, "split": split, "group": group, "tags": list(tags) or None}
-    given["kind"] = None if kind == "ordinary" else kind
-    stored.update({key: item for key, item in given.items() if item is not None})
-    return case, stored
+    return case, _stored_record(case, name)
+
+
+def _stored_record(case: Case, name: str | None) -> dict[str, JsonValue]:
+    record = dict(case.fields)
+    record["input"] = case.input
+    if case.has_expected:
+        record["expected"] = case.expected
+    if name is not None:
+        record["id"] = name
+    if case.kind != "ordinary":
+        record["kind"] = case.kind
+    if case.split is not None:
+        record["split"] = case.split
+    if case.group is not None:
+        record["group"] = case.group
+    if case.tags:
+        record["tags"] = list(case.tags)
+    return record
 
 
 def _unnamed_id(input_hash: str, seen: _Seen) -> str:
@@ -240,9 +253,12 @@ def _tags(value: JsonValue, place: str) -> tuple[str, ...]:
 
 def _note_near_keys(fields: dict[str, JsonValue], seen: _Seen, place: str) -> None:
     for key in fields:
+        if key in seen.fields:
+            continue
+        seen.fields.add(key)
         lowered = key.strip().lower()
-        if lowered in RECORD_KEYS and key not in seen.near_keys:
-            seen.near_keys[key] = (
+        if lowered in RECORD_KEYS:
+            seen.near_keys.append(
                 f'{place}: the key {shown(key)} is read as a field of yours; the key of a case is "{lowered}".'
             )
 
@@ -256,7 +272,7 @@ def _escaped(line: bytes) -> bytes:
 
 
 def _warnings(cases: list[Case], seen: _Seen) -> tuple[str, ...]:
-    warnings = list(seen.near_keys.values())
+    warnings = list(seen.near_keys)
     n_distinct = len(seen.line_of_input)
     if seen.first_pair:
         first, second = seen.first_pair

@@ -109,6 +109,8 @@ def has_control_character(text: str) -> bool:
 
     Such a text cannot be a name: it breaks lines, terminals, environment variables or a database column.
     """
+    if text.isprintable():
+        return False
     return any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 

@@ -1,24 +1,43 @@
 """Opening the store: one engine a process, SQLite or Postgres, brought to this version's tables.
 
 A newer store is refused by name, never read half. SQLite runs WAL with synchronous=FULL: a commit that returned
-survives a power cut.
+survives a power cut. Whatever the database itself raises leaves an engine of ours as StoreError, reads included.
 """
 
 from __future__ import annotations
 
+import os
+import sqlite3
+import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, inspect, make_url, text
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from fairtrial.errors import StoreError
+from fairtrial.errors import SpecError, StoreError
 
 HEAD: Final = "0001"
 """Newest migration; the tests check it against the migrations folder."""
 
 BUSY_TIMEOUT_MS: Final = 60_000
-"""How long a writer waits for another process's write lock on SQLite before it gives up."""
+"""How long a writer waits for another process's write lock before it gives up."""
+
+_SQLITE: Final = "sqlite:///"
+
+# libpq: a server that cannot be reached, or goes away in the middle of a call, must not hold a run for hours.
+_POSTGRES_ARGS: Final = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": BUSY_TIMEOUT_MS,
+}
+
+_ALONE: Final = 0x6661_6972
+"""Number of the Postgres advisory lock of lock_alone."""
 
 
 def open_database(url: str, *, migrate: bool = True) -> Engine:
@@ -26,14 +45,12 @@ def open_database(url: str, *, migrate: bool = True) -> Engine:
 
     migrate     bring an empty or older store up to date; without it an empty store stays empty
 
-    Raises StoreError when the store is newer than this program or does not answer.
+    Raises SpecError for a URL that names no database, StoreError when the store is newer than this program or does not
+    answer.
     """
     engine = _engine(url)
-    try:
-        with engine.connect() as connection:
-            found = _revision(connection)
-    except DBAPIError as error:
-        raise store_error(error) from error
+    with engine.connect() as connection:
+        found = _revision(connection)
     if found == HEAD:
         return engine
     if found is not None and found > HEAD:
@@ -49,40 +66,136 @@ def open_database(url: str, *, migrate: bool = True) -> Engine:
 
 def sqlite_url(path: Path) -> str:
     """Return the database URL of a SQLite file."""
-    return f"sqlite:///{path}"
+    return f"{_SQLITE}{path}"
 
 
-def store_error(error: DBAPIError) -> StoreError:
-    """Return what a database error means to a user, without its SQL."""
-    message = str(error.orig)
-    if "disk is full" in message or "No space left" in message:
-        return StoreError("no space left for the store.", code="no_space", hint="Make room, then resume the run.")
-    if "locked" in message:
+def lock_alone(connection: Connection) -> None:
+    """Wait until no other transaction that called this is open, so that what is read next stays true until the commit.
+
+    On SQLite a writing transaction is alone from its start.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _ALONE})
+
+
+def store_error(error: DBAPIError, *, where: str = "the store") -> StoreError:
+    """Return what a database error means to a user, without its SQL and its values. `where` names the store."""
+    # Both drivers name their errors; the texts are for people and change.
+    name = getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None) or ""
+    # SQLITE_IOERR_SHM…: the disk has no room for the index that every reader and writer shares.
+    if name in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP", "53100"):
+        return StoreError(f"no space left for {where}.", code="no_space", hint="Make room, then resume the run.")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or name == "55P03":
         return StoreError(
-            "another process has held the store's write lock for a minute.",
+            f"another process has held the write lock of {where} for a minute.",
             hint="Wait for it or end it, then resume the run.",
         )
-    return StoreError(f"the store did not answer: {message.splitlines()[0]}.", hint="Mend it, then resume the run.")
+    if name.startswith("SQLITE_READONLY") or name == "25006":
+        return StoreError(f"{where} is read-only.", hint="Make it writable, then resume the run.")
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return StoreError(
+            f"{where} is damaged ({error.orig}).", code="damaged_record", hint="Restore the file from a copy."
+        )
+    lines = str(error.orig).strip().splitlines() or [type(error.orig).__name__]
+    return StoreError(f"{where} did not answer: {lines[0]}.", hint="Mend it, then resume the run.")
 
 
 def _engine(url: str) -> Engine:
-    if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+    if url.startswith(_SQLITE):
+        path = Path(url.removeprefix(_SQLITE))
+        engine, where = _sqlite_engine(path), f"the store {path}"
+    else:
+        engine, where = _postgres_engine(url), "the store"
 
-    @event.listens_for(engine, "connect")
-    def _set_up(connection: Any, _record: Any) -> None:
-        # The driver's own BEGIN comes too late for BEGIN IMMEDIATE, so transactions are begun below.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.close()
+    @event.listens_for(engine, "handle_error")
+    def _say_what_it_means(context: ExceptionContext) -> None:
+        # The pool's own ping has to see the driver's error: it tells a lost connection, which is opened again.
+        if isinstance(context.sqlalchemy_exception, DBAPIError) and not context.is_pre_ping:
+            raise store_error(context.sqlalchemy_exception, where=where)
+
+    return engine
+
+
+def _sqlite_engine(path: Path) -> Engine:
+    # The file is named by URI here: in the URL of an engine ? and % have meanings of their own.
+    target = f"file:{quote(os.fsencode(path))}{_how_to_read(path)}"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            target,
+            uri=True,
+            timeout=BUSY_TIMEOUT_MS / 1000,
+            # The driver's own BEGIN comes too late for BEGIN IMMEDIATE, so transactions are begun below.
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            _use_wal(connection)
+            connection.execute("PRAGMA synchronous=FULL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get("writes", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _how_to_read(path: Path) -> str:
+    """Return the end of the URI: empty but for a store on a read-only disk, which is read without its helper files."""
+    if not path.exists() or not os.statvfs(path).f_flag & os.ST_RDONLY:
+        return ""
+    waiting = path.with_name(path.name + "-wal")
+    # `immutable` looks at no WAL file, so commits that wait in one would be missing.
+    return "?mode=ro" if waiting.exists() and waiting.stat().st_size else "?immutable=1"
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch the file to WAL; a file that is in WAL already is only read."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            # The one statement that the busy timeout does not cover: two processes open a new store at once.
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _postgres_engine(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() != "postgresql":
+            raise ArgumentError(parsed.get_backend_name())
+        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_POSTGRES_ARGS)
+    except ImportError as error:
+        raise SpecError(
+            f"the Postgres driver is not installed ({error.name}).",
+            code="bad_usage",
+            hint='pip install "psycopg[binary]"',
+            place="FAIRTRIAL_DATABASE_URL",
+        ) from error
+    except (ArgumentError, ValueError):
+        # The URL may hold a password, and the parser's message the URL.
+        raise SpecError(
+            "that is no URL of a database.",
+            code="bad_usage",
+            hint="Write sqlite:///path/to/file.db or postgresql+psycopg://user@host/name.",
+            place="FAIRTRIAL_DATABASE_URL",
+        ) from None
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        if connection.get_execution_options().get("writes", False):
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}")
 
     return engine
 
@@ -100,13 +213,12 @@ def _upgrade(engine: Engine) -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    try:
-        with engine.connect().execution_options(writes=True) as connection, connection.begin():
-            # Two processes may open a new store at once; the second waits for the lock and finds the work done.
-            if _revision(connection) == HEAD:
-                return
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-    except OperationalError as error:
-        raise store_error(error) from error
+    # A percent sign begins a reference to another option.
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        # Two processes may open a new store at once; the second waits for the first and finds the work done.
+        lock_alone(connection)
+        if _revision(connection) == HEAD:
+            return
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from sqlalchemy import Connection, Engine, func, insert, select
-from sqlalchemy.exc import DBAPIError
 
 from fairtrial.errors import SpecError
-from fairtrial.store.database import store_error
+from fairtrial.store.database import lock_alone
 from fairtrial.store.tables import DatasetRow, table_of
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
@@ -36,7 +35,7 @@ class DatasetVersion:
 
 def is_path(text: str) -> bool:
     """Return whether a dataset argument means a file: it has a slash or a suffix. Else it is a registered name."""
-    return "/" in text or "\\" in text or "." in text.partition("@")[0]
+    return any(sign in text for sign in "/\\.")
 
 
 def add_dataset(engine: Engine, name: str, *, digest: str, n_cases: int, source: str) -> tuple[DatasetVersion, bool]:
@@ -50,38 +49,28 @@ def add_dataset(engine: Engine, name: str, *, digest: str, n_cases: int, source:
             code="bad_usage",
             hint="Use letters, digits, _ and -, at most 80 of them; a dot or slash would make it a path.",
         )
-    try:
-        with engine.connect().execution_options(writes=True) as connection, connection.begin():
-            newest = _newest(connection, name)
-            if newest is not None and newest.hash == digest:
-                return newest, False
-            version = DatasetVersion(
-                name=name,
-                version=1 if newest is None else newest.version + 1,
-                hash=digest,
-                n_cases=n_cases,
-                source=source,
-                created_at=time.time(),
-            )
-            connection.execute(
-                insert(_DATASET).values(
-                    name=name,
-                    version=version.version,
-                    hash=digest,
-                    n_cases=n_cases,
-                    source=source,
-                    created_at=version.created_at,
-                )
-            )
-            return version, True
-    except DBAPIError as error:
-        raise store_error(error) from error
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        lock_alone(connection)
+        newest = _newest(connection, name)
+        if newest is not None and newest.hash == digest:
+            return newest, False
+        version = DatasetVersion(
+            name=name,
+            version=1 if newest is None else newest.version + 1,
+            hash=digest,
+            n_cases=n_cases,
+            source=source,
+            created_at=time.time(),
+        )
+        connection.execute(insert(_DATASET).values(**asdict(version)))
+        return version, True
 
 
 def get_dataset(connection: Connection, text: str) -> DatasetVersion:
     """Return the dataset that `name` or `name@version` names. Raises SpecError (unknown_dataset) with what there is."""
-    name, _, number = text.partition("@")
-    if number and not number.isdecimal():
+    name, at, number = text.partition("@")
+    # No version has ten digits, and a database has no room for more.
+    if at and not (number.isascii() and number.isdecimal() and len(number) < 10):
         raise SpecError(f"{text!r} names no version.", code="unknown_dataset", hint=f"Write {name}@1.")
     found = (
         _newest(connection, name)

@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from sqlalchemy import Connection, Engine, insert, select, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from fairtrial.errors import SpecError
 from fairtrial.hashing import canonical_json, content_hash, parse_canonical
@@ -22,7 +21,6 @@ from fairtrial.records.experiment import (
     ExperimentState,
     GraderRecord,
 )
-from fairtrial.store.database import store_error
 from fairtrial.store.tables import FORMAT, ArmRow, CaseRow, ExperimentRow, SummaryRow, table_of
 
 _EXPERIMENT = table_of(ExperimentRow)
@@ -44,23 +42,20 @@ def save_experiment(engine: Engine, experiment: ExperimentRecord, cases: Iterabl
         }
         for case in cases
     ]
-    try:
-        with engine.connect().execution_options(writes=True) as connection, connection.begin():
-            connection.execute(insert(_EXPERIMENT), [_experiment_row(experiment)])
-            connection.execute(
-                insert(_ARM), [_arm_row(experiment.id, index, arm) for index, arm in enumerate(experiment.arms)]
-            )
-            connection.execute(insert(_CASE), rows)
-            connection.execute(
-                insert(_SUMMARY),
-                [
-                    {"experiment": experiment.id, "arm": arm.name, "n_planned": experiment.n_blocks}
-                    | dict.fromkeys(_COUNTS, 0)
-                    for arm in experiment.arms
-                ],
-            )
-    except DBAPIError as error:
-        raise store_error(error) from error
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        connection.execute(insert(_EXPERIMENT), [_experiment_row(experiment)])
+        connection.execute(
+            insert(_ARM), [_arm_row(experiment.id, index, arm) for index, arm in enumerate(experiment.arms)]
+        )
+        connection.execute(insert(_CASE), rows)
+        connection.execute(
+            insert(_SUMMARY),
+            [
+                {"experiment": experiment.id, "arm": arm.name, "n_planned": experiment.n_blocks}
+                | dict.fromkeys(_COUNTS, 0)
+                for arm in experiment.arms
+            ],
+        )
 
 
 def get_experiment(connection: Connection, experiment: str) -> ExperimentRecord:
@@ -143,13 +138,12 @@ def summaries_of(connection: Connection, experiments: Sequence[str]) -> dict[str
 
 
 def set_state(engine: Engine, experiment: str, state: ExperimentState) -> None:
-    """Record how far an experiment is; finishing stamps the time once."""
-    values: dict[str, Any] = {"state": state, "finished_at": time.time() if state == "finished" else None}
-    try:
-        with engine.connect().execution_options(writes=True) as connection, connection.begin():
-            connection.execute(update(_EXPERIMENT).where(_EXPERIMENT.c.id == experiment).values(**values))
-    except DBAPIError as error:
-        raise store_error(error) from error
+    """Record how far an experiment is; finishing stamps the time once, however often it is said. Raises StoreError."""
+    finished_at = func.coalesce(_EXPERIMENT.c.finished_at, time.time()) if state == "finished" else None
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        connection.execute(
+            update(_EXPERIMENT).where(_EXPERIMENT.c.id == experiment).values(state=state, finished_at=finished_at)
+        )
 
 
 _COUNTS = ("n_done", "n_graded", "n_passed", "n_agent_failures", "n_infra_losses", "n_ungraded")

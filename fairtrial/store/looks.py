@@ -8,9 +8,8 @@ from __future__ import annotations
 import time
 
 from sqlalchemy import Engine, func, insert, select
-from sqlalchemy.exc import DBAPIError
 
-from fairtrial.store.database import store_error
+from fairtrial.store.database import lock_alone
 from fairtrial.store.tables import LookRow, table_of
 
 _LOOK = table_of(LookRow)
@@ -22,22 +21,18 @@ def take_look(engine: Engine, comparison: str, *, data_hash: str, n_pairs: int) 
     comparison  hash of the two sides and the options
     data_hash   hash of what was compared
     """
-    try:
-        with engine.connect().execution_options(writes=True) as connection, connection.begin():
-            same = connection.execute(
-                select(_LOOK.c.number).where(_LOOK.c.comparison == comparison, _LOOK.c.data_hash == data_hash)
-            ).scalar()
-            if same is not None:
-                return int(same)
-            newest = connection.execute(
-                select(func.max(_LOOK.c.number)).where(_LOOK.c.comparison == comparison)
-            ).scalar()
-            number = (newest or 0) + 1
-            connection.execute(
-                insert(_LOOK).values(
-                    comparison=comparison, number=number, data_hash=data_hash, n_pairs=n_pairs, at=time.time()
-                )
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        lock_alone(connection)
+        same = connection.execute(
+            select(_LOOK.c.number).where(_LOOK.c.comparison == comparison, _LOOK.c.data_hash == data_hash)
+        ).scalar()
+        if same is not None:
+            return int(same)
+        newest = connection.execute(select(func.max(_LOOK.c.number)).where(_LOOK.c.comparison == comparison)).scalar()
+        number = (newest or 0) + 1
+        connection.execute(
+            insert(_LOOK).values(
+                comparison=comparison, number=number, data_hash=data_hash, n_pairs=n_pairs, at=time.time()
             )
-            return number
-    except DBAPIError as error:
-        raise store_error(error) from error
+        )
+        return number

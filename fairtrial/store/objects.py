@@ -2,14 +2,18 @@
 
 Objects with a content address are written once and checked on every read. *Missing* and *unavailable* are two answers:
 the second stops the run, so that a store that is away is never taken for an empty one.
+
+An object is named by a row only after `put` returned, and by then its folders are on the disk too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,13 +42,11 @@ class ObjectStore:
         Raises StoreError (no_space, store_unavailable).
         """
         _check(key)
-        try:
+        with self._answering(key, needed=len(data)):
             if self._folder is not None:
                 _write_durably(self._folder / key, data)
             else:
                 self._file_system().pipe_file(self._remote_path(key), data)
-        except OSError as error:
-            raise _unavailable(error, self.url) from error
 
     def get(self, key: str) -> bytes | None:
         """Return an object's bytes, None when there is no such object.
@@ -52,22 +54,28 @@ class ObjectStore:
         Raises StoreError when the store does not answer: that is never the same as missing.
         """
         _check(key)
-        try:
-            if self._folder is not None:
-                return (self._folder / key).read_bytes()
-            data: bytes = self._file_system().cat_file(self._remote_path(key))
-            return data
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise _unavailable(error, self.url) from error
+        with self._answering(key):
+            try:
+                if self._folder is not None:
+                    return (self._folder / key).read_bytes()
+                data: bytes = self._file_system().cat_file(self._remote_path(key))
+                return data
+            except FileNotFoundError:
+                # A folder that is not there at all was never made, or is a disk that is not mounted.
+                if self._folder is not None and not self._folder.is_dir():
+                    raise
+                return None
 
     def put_blob(self, data: bytes) -> str:
-        """Store `data` under its own hash and return that hash; a blob that is there is not written again."""
+        """Store `data` under its own hash and return that hash; a blob that is whole is not written again.
+
+        Raises StoreError (no_space, store_unavailable).
+        """
         digest = sha256_hex(data)
         key = f"blobs/{digest}"
-        # The length tells a blob from one that was damaged after it was written.
-        if self._size(key) != len(data):
+        with self._answering(key):
+            whole = self._is_whole(key, data)
+        if not whole:
             self.put(key, data)
         return digest
 
@@ -96,16 +104,38 @@ class ObjectStore:
         _check(key)
         return str(self._folder / key) if self._folder is not None else f"{self.url.rstrip('/')}/{key}"
 
-    def _size(self, key: str) -> int | None:
+    def _is_whole(self, key: str, data: bytes) -> bool:
         try:
-            if self._folder is not None:
-                return (self._folder / key).stat().st_size
-            size: int = self._file_system().info(self._remote_path(key))["size"]
-            return size
-        except FileNotFoundError:
-            return None
+            if self._folder is None:
+                # A remote store keeps checksums of its own; to compare the bytes would cost a download.
+                return bool(self._file_system().info(self._remote_path(key))["size"] == len(data))
+            path = self._folder / key
+            if path.read_bytes() != data:
+                return False
+            # Another thread may have given it its name a moment ago and not come to this yet.
+            _sync_folder(path.parent)
+            return True
+        except (FileNotFoundError, IsADirectoryError):
+            return False
+
+    @contextlib.contextmanager
+    def _answering(self, key: str, *, needed: int = 0) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
-            raise _unavailable(error, self.url) from error
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StoreError(
+                    f"no space left in {self.url} for {needed:,} bytes.",
+                    code="no_space",
+                    hint="Make room, then resume the run.",
+                ) from error
+            raise StoreError(
+                f"the object store {self.url} did not answer for {key}: {error.strerror or error}.",
+                hint="Mend it, then resume the run.",
+            ) from error
+        except (ImportError, ValueError) as error:
+            hint = "FAIRTRIAL_STORAGE_URL is a folder or s3://bucket/prefix."
+            raise StoreError(f"{self.url} cannot be opened: {error}.", hint=hint) from error
 
     def _file_system(self) -> Any:
         if self._remote is None:
@@ -124,7 +154,7 @@ def _check(key: str) -> None:
 
 
 def _write_durably(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path.parent)
     handle, name = tempfile.mkstemp(prefix=".part-", dir=path.parent)
     part = Path(name)
     try:
@@ -136,14 +166,21 @@ def _write_durably(path: Path, data: bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    _sync_folder(path.parent)
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder and those above it; each is on the disk before anything is put into it."""
+    if path.is_dir():
+        return
+    _make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
-
-
-def _unavailable(error: OSError, url: str) -> StoreError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreError(f"no space left in {url}.", code="no_space", hint="Make room, then resume the run.")
-    return StoreError(f"the object store {url} did not answer: {error.strerror or error}.", hint="Then resume the run.")
+        os.close(handle)

@@ -1,7 +1,8 @@
 """The tables, as SQLModel classes; they stay inside fairtrial/store.
 
 Whatever came from outside (outputs, reasons, errors, specs) is in bytes columns, so NUL and half surrogates survive on
-every database. Times are seconds since the epoch in UTC; money is the text of an exact decimal.
+every database. Times are seconds since the epoch in UTC; money is the text of an exact decimal. Text sorts by code point
+on every database, as it does in Python, so that pages, cursors and verdicts are the same everywhere.
 
 Answers have a table of their own: reading the scores of a run must not read its texts.
 """
@@ -10,8 +11,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlalchemy import BigInteger, Column, LargeBinary, Table
-from sqlmodel import Field, SQLModel
+from sqlalchemy import BigInteger, Column, LargeBinary, String, Table
+from sqlalchemy.dialects import postgresql
+from sqlmodel import AutoString, Field, SQLModel
 
 FORMAT = 1
 """Version of what the rows mean; a stored experiment carries the one it was written with."""
@@ -211,3 +213,14 @@ class LookRow(SQLModel, table=True):
     data_hash: str = Field(max_length=64)
     n_pairs: int
     at: float
+
+
+def _by_code_point(length: int | None) -> String:
+    # Postgres would sort by the language of its host.
+    return String(length).with_variant(postgresql.VARCHAR(length, collation="C"), "postgresql")
+
+
+for _table in SQLModel.metadata.tables.values():
+    for _column in _table.columns:
+        if isinstance(_column.type, AutoString):
+            _column.type = _by_code_point(_column.type.impl.length)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import psutil
 
 _POLL_S: Final = 0.02
+_SETTLE_S: Final = 0.05
 # Only for a process stuck inside the kernel: KILL was sent, nothing more can be done.
 _KILL_WAIT_S: Final = 1.0
 
@@ -150,6 +151,10 @@ class Child:
     async def _end(self, grace_s: float) -> None:
         children = self._children()
         others = self._others()
+        if self.has_exited and others:
+            # A helper that has said its last word may still be on its way out.
+            await asyncio.sleep(_SETTLE_S)
+            others = self._others()
         if self.has_exited and not others:
             self._signal_group(signal.SIGKILL)
             return

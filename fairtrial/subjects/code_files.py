@@ -83,11 +83,23 @@ def relative_name(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(inside, folder.resolve())).as_posix()
 
 
+def sha256_of_file(path: Path) -> str:
+    """Return the sha256 hex of a file's bytes, UNREADABLE when it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return UNREADABLE
+
+
 def _default_files(named: Sequence[Path], folder: Path) -> set[Path]:
     paths = set()
     for path in named:
         real = _real_parent(path)
-        if any(part in SKIPPED for part in real.parts) or (real.parent.parent / _VENV).exists():
+        if (
+            any(part in SKIPPED for part in relative_name(path, folder).split("/"))
+            or (real.parent.parent / _VENV).exists()
+        ):
             # A program of an installed environment, not code of the project.
             continue
         paths.add(real)
@@ -168,15 +180,6 @@ def _at_most_max(paths: set[Path]) -> set[Path]:
             hint='Name the ones that matter in "files".',
         )
     return paths
-
-
-def sha256_of_file(path: Path) -> str:
-    """Return the sha256 hex of a file's bytes, UNREADABLE when it cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:
-        return UNREADABLE
 
 
 def _real_parent(path: Path) -> Path:

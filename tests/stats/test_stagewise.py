@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from stats.sequential import Boundary, boundaries, planned_looks, start
-from stats.stagewise import in_units, stagewise
+from stats.stagewise import _Above, in_units, stagewise
 
 FIVE = boundaries([40, 80, 120, 160, 200], n_max=200)
 
@@ -33,7 +33,7 @@ def test_with_one_look_it_is_the_ordinary_inference() -> None:
     result = stagewise(boundaries([50], n_max=50), z=1.3)
     # By hand: nothing to allow for, so p, estimate and interval are those of z itself.
     assert result.p == pytest.approx(2.0 * special.ndtr(-1.3), abs=1e-12)
-    assert result.median_unbiased == pytest.approx(1.3, abs=1e-12)
+    assert result.median_unbiased == pytest.approx(1.3, abs=1e-10)
     assert (result.interval.low, result.interval.high) == pytest.approx(
         (1.3 - 1.959963985, 1.3 + 1.959963985), abs=1e-8
     )
@@ -125,7 +125,4 @@ def test_the_tilted_density_is_the_density_under_that_effect() -> None:
     )
     on = (abs(z[:, 0]) < boundary.bounds[0]) & (abs(z[:, 1]) < boundary.bounds[1])
     simulated = (stopped_up | (on & (z[:, 2] >= 1.0))).mean()
-    # At the effect that the upper end names, the chance of something at least as extreme is 97.5%; here: at `effect`.
-    from stats.stagewise import _Above
-
     assert _Above(boundary, z=1.0).chance(effect) == pytest.approx(simulated, abs=4 * 0.5 / np.sqrt(200_000))
