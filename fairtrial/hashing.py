@@ -9,14 +9,16 @@ import hashlib
 import json
 from typing import TypeAlias
 
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+from fairtrial.errors import StoreError
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 
 def canonical_json(value: object) -> bytes:
     """Return the one spelling of a JSON value: sorted keys, UTF-8, no spaces, exact integers, shortest floats.
 
     No Unicode normalisation, and 1 differs from 1.0. Half surrogates keep their three-byte form, so that any text a
-    model can produce has a hash.
+    model can produce has a hash. Keys have to be texts: a number as a key would be written as one.
 
     Raises ValueError for NaN and the infinities, TypeError for what is not JSON.
     """
@@ -35,6 +37,16 @@ def content_hash(value: object) -> str:
 
 
 def parse_canonical(data: bytes) -> JsonValue:
-    """Return the value that canonical_json wrote. For our own stored documents only: outside text has a strict reader."""
-    value: JsonValue = json.loads(data.decode("utf-8", "surrogatepass"))
+    """Return the value that canonical_json wrote. For our own stored documents only: outside text has a strict reader.
+
+    Raises StoreError (damaged_record) for bytes that canonical_json cannot have written.
+    """
+    try:
+        value: JsonValue = json.loads(data.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as error:
+        raise StoreError(
+            "a stored document is damaged: it is no JSON any more.",
+            code="damaged_record",
+            hint="Restore the store from a copy.",
+        ) from error
     return value

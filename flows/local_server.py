@@ -352,14 +352,12 @@ def _end(process: Process) -> None:
 def _has_gone(process: Process) -> bool:
     """Wait up to _STOP_S. A zombie is gone: not every first process of a container buries the dead."""
     deadline = time.monotonic() + _STOP_S
-    while True:
-        for child in _children:
-            child.poll()
-        if not process.is_alive():
-            return True
+    ours = [child for child in _children if child.pid == process.pid]
+    while process.is_alive() or any(child.poll() is None for child in ours):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
+    return True
 
 
 def _is_healthy(record: Record, timeout_s: float) -> bool:

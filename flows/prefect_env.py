@@ -46,8 +46,11 @@ def named_server(environ: Mapping[str, str], *, folder: Path) -> NamedServer | N
     """
     sources = _sources(environ, folder)
 
-    def first(setting: str) -> tuple[str, str] | tuple[None, None]:
-        return next(((str(said[setting]), where) for where, said in sources if said.get(setting)), (None, None))
+    def first(setting: str) -> tuple[str | None, str]:
+        # An empty value counts as said: it hides what a later place says, and names nothing.
+        found = ((said[setting], where) for where, said in sources if said.get(setting) is not None)
+        value, where = next(found, ("", ""))
+        return str(value) or None, where
 
     url, where = first("PREFECT_API_URL")
     if url is None:

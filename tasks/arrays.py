@@ -63,13 +63,18 @@ def load_side(connection: Connection, experiment: ExperimentRecord, arm: ArmReco
 
 def value_table(side: Side, case_ids: list[str]) -> Floats:
     """Return the (cases, trials) values of a side for these cases; NaN where a trial has no value."""
-    table = np.full((len(case_ids), side.experiment.trials), np.nan)
+    trials = side.experiment.trials
     row_of = {case: row for row, case in enumerate(case_ids)}
-    for case, repetition, _outcome, value in side.values:
-        row = row_of.get(case)
-        if row is not None and value is not None:
-            table[row, repetition - 1] = value
-    return table
+    cells = [
+        (row_of[case] * trials + repetition - 1, value)
+        for case, repetition, _outcome, value in side.values
+        if value is not None and case in row_of
+    ]
+    table = np.full(len(case_ids) * trials, np.nan)
+    if cells:
+        places, values = zip(*cells, strict=True)
+        table[np.array(places, dtype=np.intp)] = values
+    return table.reshape(len(case_ids), trials)
 
 
 def align(a: Side, b: Side) -> Aligned:

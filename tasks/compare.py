@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from fairtrial.spec.arms import settings_that_differ
 from sqlalchemy import Connection
 
 from fairtrial.engine.seeds import derive
@@ -30,6 +29,7 @@ from fairtrial.records.verdict import (
     SettingRecord,
     SideRecord,
 )
+from fairtrial.spec.arms import settings_that_differ
 from fairtrial.store.trials import errors_of, scores_of
 from stats.bootstrap import BootstrapDifference, bootstrap_difference
 from stats.decision import decide

@@ -42,8 +42,10 @@ def make_app(asked: str | None = None) -> App:
     """
     app = App(
         name="exp",
-        help="Run AI tasks over datasets and say, with stated error rates, whether a change helped.",
-        help_epilogue="Example: exp run --arm base=a.json --arm cand=b.json",
+        help=(
+            "Run AI tasks over datasets and say, with stated error rates, whether a change helped.\n\n"
+            "Example: exp run --arm base=a.json --arm cand=b.json"
+        ),
         version=f"exp {__version__}",
         help_format="plaintext",
         # A list is emptied by leaving it out: no --empty-arm beside every --arm.
@@ -54,7 +56,7 @@ def make_app(asked: str | None = None) -> App:
     )
     for name, (where, about) in COMMANDS.items():
         if name == asked:
-            app.command(where, name=name, help_epilogue="")
+            app.command(where, name=name)
         else:
             app.command(where, name=name, help=about)
     return app

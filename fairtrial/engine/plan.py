@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairtrial.engine.seeds import derive
+from fairtrial.engine.seeds import SEED_BITS, derive
 from fairtrial.errors import StoreError
 from fairtrial.hashing import canonical_json, sha256_hex
 
@@ -93,8 +93,11 @@ def plan_hash(dumped: bytes) -> str:
 def _arm_order(seed: int, case_id: str, repetition: int, n_arms: int) -> tuple[int, ...]:
     if n_arms == 1:
         return (0,)
-    # A number below n_arms! picks the permutation; with 63 bits the remainders' bias stays below 1e-9 for 12 arms.
-    rest = derive(seed, "arm-order", case_id, repetition)
+    # A number below n_arms! picks the permutation. Every ten arms get 63 bits more, so that the bias of the remainders
+    # stays below 1e-9 up to 190 of them.
+    rest = 0
+    for word in range(1 + n_arms // 10):
+        rest = rest << SEED_BITS | derive(seed, "arm-order", case_id, repetition, *([word] if word else []))
     left = list(range(n_arms))
     order = []
     while left:

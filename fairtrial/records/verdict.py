@@ -19,7 +19,8 @@ RUN_SCHEMA = "fairtrial/run/1"
 class Record(BaseModel):
     """Base of every stored document."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # NaN would be found only when the document is written, after everything was paid.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ErrorRecord(Record):

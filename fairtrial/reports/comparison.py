@@ -6,7 +6,7 @@ then the cases.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fairtrial.records.verdict import (
     CaseChange,
@@ -17,16 +17,27 @@ from fairtrial.records.verdict import (
     SideRecord,
 )
 from fairtrial.reports.figures import count, p_value, percent, points, short_percent, short_points
-from fairtrial.reports.safe import markdown, pad, shorten, visible, width_of
+from fairtrial.reports.safe import markdown, names_for, pad, visible, width_of
 
 MOST_CASES = 20
 """Cases listed in text; verdict.json and --json have them all."""
 
 MOST_IDS = 10
 
+WIDTH = 100
+"""Columns of a report when nobody says how many there are."""
 
-def comparison_lines(body: ComparisonBody, meta: Meta) -> list[str]:
-    """Return the report of one comparison for a terminal. Every text from outside is made visible."""
+_NAME_WIDTH = 60
+_LEAST_NAME_WIDTH = 16
+_FIGURES_WIDTH = 24
+"""Room of a case's figures behind its name: three columns and the spaces between them."""
+
+
+def comparison_lines(body: ComparisonBody, meta: Meta, *, width: int = WIDTH) -> list[str]:
+    """Return the report of one comparison for a terminal of `width` columns. Every text from outside is made visible.
+
+    Names give way to the width, figures never.
+    """
     lines = [f"differs  {visible(item.path)}: {visible(item.a)} → {visible(item.b)}" for item in body.settings]
     lines += [_side_line(mark, side, meta) for mark, side in (("A", body.a), ("B", body.b))]
     lines += [*_failure_lines(body), ""]
@@ -34,7 +45,8 @@ def comparison_lines(body: ComparisonBody, meta: Meta) -> list[str]:
     lines += [f"warning  {visible(warning.text)}" for warning in body.warnings]
     lines += _look_lines(meta)
     lines += _not_comparable_lines(body.not_comparable)
-    lines += ["", *_case_lines("regressions", body.regressions), "", *_case_lines("improvements", body.improvements)]
+    for title, changes in (("regressions", body.regressions), ("improvements", body.improvements)):
+        lines += ["", *_case_lines(title, changes, width=width)]
     return lines
 
 
@@ -50,7 +62,7 @@ def comparison_markdown(body: ComparisonBody, meta: Meta) -> str:
         ),
     ]
     parts = [
-        f"**{verdict_text(body.decision)}**",
+        f"**{verdict_markdown(body.decision)}**",
         f"{difference_line(body)}  \n{flips_line(body)}",
         "\n".join(rows),
     ]
@@ -68,9 +80,12 @@ def comparison_markdown(body: ComparisonBody, meta: Meta) -> str:
 
 def verdict_text(decision: DecisionRecord) -> str:
     """Return the verdict with what did not agree."""
-    if not decision.reasons:
-        return f"B is {decision.outcome}"
-    return f"{decision.outcome} ({'; '.join(reason.text for reason in decision.reasons)})"
+    return _verdict(decision, visible)
+
+
+def verdict_markdown(decision: DecisionRecord) -> str:
+    """Return the verdict with what did not agree, as Markdown."""
+    return _verdict(decision, markdown)
 
 
 def difference_line(body: ComparisonBody) -> str:
@@ -80,7 +95,7 @@ def difference_line(body: ComparisonBody) -> str:
     if difference.estimate is None:
         return f"B − A    not defined ({pairs})"
     if difference.low is None or difference.high is None:
-        return f"B − A    {points(difference.estimate)} (no interval: {difference.reason}; {pairs})"
+        return f"B − A    {points(difference.estimate)} (no interval: {visible(difference.reason or '')}; {pairs})"
     interval = f"[{points(difference.low)}, {points(difference.high)}]"
     return f"B − A    {points(difference.estimate)} {interval} ({pairs}, 95% paired bootstrap, seed {difference.seed})"
 
@@ -89,17 +104,17 @@ def flips_line(body: ComparisonBody) -> str:
     """Return the exact test on the cases that flipped."""
     flips = body.flips
     holm = "" if flips.adjusted_p is None else f" (Holm {p_value(flips.adjusted_p)})"
-    return f"mcnemar  p={p_value(flips.p)}{holm}  {flips.regressed} regressed, {flips.improved} improved"
+    return f"mcnemar  p={p_value(flips.p)}{holm}  {flips.regressed:,} regressed, {flips.improved:,} improved"
 
 
 def losses_text(side: SideRecord) -> str:
     """Return what happened to the trials of one side, by class: `8 trials: 6 graded, 1 infra, 1 grader error`."""
-    infra = sum(error.n for error in side.errors if error.outcome == "infra_loss" and error.kind != "grader_error")
+    graders = sum(error.n for error in side.errors if error.outcome == "infra_loss" and error.kind == "grader_error")
     parts = [
         (side.n_graded, "graded", "graded"),
         (side.n_agent_failures, "agent failure", "agent failures"),
-        (infra, "infra", "infra"),
-        (side.n_infra_losses - infra, "grader error", "grader errors"),
+        (side.n_infra_losses - graders, "infra", "infra"),
+        (graders, "grader error", "grader errors"),
         (side.n_ungraded, "without a score", "without a score"),
         (side.n_trials - side.n_done, "not run", "not run"),
     ]
@@ -113,11 +128,21 @@ def error_texts(side: SideRecord) -> list[str]:
     return [f"{error.n:,} × {visible(error.kind)} ({names[error.outcome]})" for error in side.errors]
 
 
+def partial_text(side: SideRecord) -> str:
+    """Return the mark of a side that owes trials, nothing for one that is complete."""
+    return "" if side.complete else f" (partial: {side.n_done:,} of {side.n_trials:,} trials)"
+
+
+def _verdict(decision: DecisionRecord, safe: Callable[[str], str]) -> str:
+    if not decision.reasons:
+        return f"B is {decision.outcome}"
+    return f"{decision.outcome} ({'; '.join(safe(reason.text) for reason in decision.reasons)})"
+
+
 def _side_line(mark: str, side: SideRecord, meta: Meta) -> str:
     at = 0 if mark == "A" else -1
-    partial = "" if side.complete else f"  (partial: {side.n_done:,} of {side.n_trials:,} trials)"
     name = f"{mark} {visible(side.label)}  {meta.experiments[at]}"
-    return f"{name}  pass {percent(side.pass_share)}{partial}"
+    return f"{name}  pass {percent(side.pass_share)}{partial_text(side)}"
 
 
 def _failure_lines(body: ComparisonBody) -> list[str]:
@@ -160,7 +185,7 @@ def _not_comparable_lines(found: NotComparableRecord) -> list[str]:
         (found.without_value, "no value on one side"),
     ):
         if ids:
-            named = ", ".join(visible(shorten(case, 60)) for case in ids[:MOST_IDS])
+            named = ", ".join(names_for(ids[:MOST_IDS], _NAME_WIDTH))
             more = f" and {len(ids) - MOST_IDS:,} more" if len(ids) > MOST_IDS else ""
             lines.append(f"{len(ids):,} not comparable: {why}: {named}{more}")
     if found.only_a or found.only_b:
@@ -168,10 +193,10 @@ def _not_comparable_lines(found: NotComparableRecord) -> list[str]:
     return lines
 
 
-def _case_lines(title: str, changes: Sequence[CaseChange]) -> list[str]:
+def _case_lines(title: str, changes: Sequence[CaseChange], *, width: int) -> list[str]:
     if not changes:
         return [f"{title} 0"]
-    rows = [_row(change) for change in changes[:MOST_CASES]]
+    rows = _rows(changes, width=min(_NAME_WIDTH, max(width - _FIGURES_WIDTH, _LEAST_NAME_WIDTH)))
     heads = ("case", "A", "B", "Δ")
     widths = [max(width_of(row[column]) for row in (heads, *rows)) for column in range(4)]
     lines = [f"{title} {len(changes):,}", _table_line(heads, widths), "  ".join("-" * width for width in widths)]
@@ -181,9 +206,13 @@ def _case_lines(title: str, changes: Sequence[CaseChange]) -> list[str]:
     return lines
 
 
-def _row(change: CaseChange) -> tuple[str, str, str, str]:
-    case = shorten(visible(change.case), 60)
-    return case, short_percent(change.a), short_percent(change.b), short_points(change.b - change.a)
+def _rows(changes: Sequence[CaseChange], *, width: int) -> list[tuple[str, str, str, str]]:
+    shown = changes[:MOST_CASES]
+    names = names_for([change.case for change in shown], width)
+    return [
+        (name, short_percent(change.a), short_percent(change.b), short_points(change.b - change.a))
+        for name, change in zip(names, shown, strict=True)
+    ]
 
 
 def _table_line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -196,7 +225,7 @@ def _table_line(row: Sequence[str], widths: Sequence[int]) -> str:
 def _case_markdown(title: str, changes: Sequence[CaseChange]) -> str:
     if not changes:
         return f"{title}: 0"
-    rows = [_row(change) for change in changes[:MOST_CASES]]
+    rows = _rows(changes, width=_NAME_WIDTH)
     lines = [f"{title}: {len(changes):,}", "", "| case | A | B | Δ |", "| --- | ---: | ---: | ---: |"]
     lines += [f"| {markdown(case)} | {a} | {b} | {delta} |" for case, a, b, delta in rows]
     if len(changes) > MOST_CASES:

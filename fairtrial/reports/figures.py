@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import math
-
 NOT_REPORTED = "not reported"
 MINUS = "−"
 
 
 def percent(share: float | None) -> str:
-    """Return a share as a percentage with one decimal; never rounded up to 100% or down to 0%."""
+    """Return a share as a percentage with one decimal; what is not all is never 100%, what is not nothing never 0%."""
     if share is None:
         return NOT_REPORTED
     text = f"{share * 100:.1f}%"
     if text == "100.0%" and share < 1:
-        return "99.9%"
+        return ">99.9%"
     if text == "0.0%" and share > 0:
-        return "0.1%"
+        return "<0.1%"
     return text
 
 
 def short_percent(share: float) -> str:
-    """Return a share of few trials as a whole percentage."""
-    return f"{share * 100:.0f}%"
+    """Return a share of few trials as a whole percentage, of many with a decimal where a whole one would say all."""
+    text = f"{share * 100:.0f}%"
+    return percent(share) if text in ("0%", "100%") and share not in (0, 1) else text
 
 
 def points(share: float | None, *, sign: bool = True) -> str:
@@ -37,16 +36,21 @@ def points(share: float | None, *, sign: bool = True) -> str:
 
 
 def short_points(share: float) -> str:
-    """Return a difference of shares in whole percentage points."""
+    """Return a difference of shares in whole percentage points, with a decimal where it would else be none."""
     value = round(share * 100)
+    if value == 0 and share != 0:
+        return points(share)
     return f"{_sign(value, True)}{abs(value)}pp"
 
 
 def p_value(p: float) -> str:
     """Return p with three decimals, as a power of ten below 0.001; it never shows as the level it is compared with."""
+    if p == 0:
+        # Below what a float can hold; a p-value is never 0.
+        return "<1e-300"
     if p < 0.001:
-        exponent = math.floor(math.log10(p)) if p > 0 else -308
-        return f"{p / 10**exponent:.1f}e{exponent}" if p > 0 else "<1e-308"
+        mantissa, _, exponent = f"{p:.1e}".partition("e")
+        return f"{mantissa}e{int(exponent)}"
     for decimals in range(3, 9):
         text = f"{p:.{decimals}f}"
         if float(text) != 0.05 or p == 0.05:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from fairtrial.records.verdict import Meta, RunBody, SideRecord
-from fairtrial.reports.comparison import comparison_lines, comparison_markdown, error_texts, losses_text, verdict_text
+from fairtrial.reports.comparison import (
+    WIDTH,
+    comparison_lines,
+    comparison_markdown,
+    error_texts,
+    losses_text,
+    partial_text,
+    verdict_markdown,
+)
 from fairtrial.reports.figures import NOT_REPORTED, count, duration, percent
-from fairtrial.reports.safe import markdown, visible
+from fairtrial.reports.safe import markdown, shorten, visible
+
+_NAME_WIDTH = 80
 
 
-def run_lines(body: RunBody, meta: Meta) -> list[str]:
-    """Return the report of a run for a terminal."""
+def run_lines(body: RunBody, meta: Meta, *, width: int = WIDTH) -> list[str]:
+    """Return the report of a run for a terminal of `width` columns."""
     lines = [
-        f"{visible(meta.names[0])}  {meta.experiments[0]}",
-        f"dataset  {visible(meta.dataset)}  {count(body.arms[0].n_cases, 'case')}, {count(body.trials, 'trial')} each",
+        f"{shorten(visible(meta.names[0]), _NAME_WIDTH)}  {meta.experiments[0]}",
+        f"dataset  {shorten(visible(meta.dataset), _NAME_WIDTH)}  {_size(body)}",
         *(f"warning  {visible(warning)}" for warning in body.warnings),
         f"time     {duration(meta.duration_s)}   cost {cost_text(body, meta)}{_repeats(meta)}",
     ]
     for side in body.arms:
         lines += ["", *_arm_lines(side, named=len(body.arms) > 1)]
     for comparison in body.comparisons:
-        lines += ["", *comparison_lines(comparison, meta)]
+        lines += ["", *comparison_lines(comparison, meta, width=width)]
     return lines
 
 
@@ -43,14 +55,14 @@ def run_markdown(body: RunBody, meta: Meta) -> str:
 
 
 def headline(body: RunBody) -> str:
-    """Return the run in one line: the verdict of an A/B, the pass rate of a single arm."""
+    """Return the run in one line of Markdown: the verdict of an A/B, the pass rate of a single arm."""
     if body.comparisons:
         return "; ".join(
-            f"{comparison.a.label} → {comparison.b.label}: {verdict_text(comparison.decision)}"
+            f"{markdown(comparison.a.label)} → {markdown(comparison.b.label)}: {verdict_markdown(comparison.decision)}"
             for comparison in body.comparisons
         )
     side = body.arms[0]
-    return f"pass {percent(side.pass_share)} over {count(side.n_valued_cases, 'case')}"
+    return f"pass {percent(side.pass_share)} over {count(side.n_valued_cases, 'case')}{partial_text(side)}"
 
 
 def cost_text(body: RunBody, meta: Meta) -> str:
@@ -59,14 +71,24 @@ def cost_text(body: RunBody, meta: Meta) -> str:
     if meta.cost_usd is None or not meta.n_with_cost:
         return NOT_REPORTED
     if meta.n_with_cost < n_done:
-        return f"at least ${meta.cost_usd} ({meta.n_with_cost:,} of {n_done:,} trials reported one)"
-    return f"${meta.cost_usd}"
+        return f"at least ${_plain(meta.cost_usd)} ({meta.n_with_cost:,} of {n_done:,} trials reported one)"
+    return f"${_plain(meta.cost_usd)}"
+
+
+def _plain(amount: str) -> str:
+    # An exact decimal may be written 1E-7, which is no price to a reader.
+    return f"{Decimal(amount):f}"
+
+
+def _size(body: RunBody) -> str:
+    return f"{count(body.arms[0].n_cases, 'case')}, {count(body.trials, 'trial')} each"
 
 
 def _arm_lines(side: SideRecord, *, named: bool) -> list[str]:
     name = f"{visible(side.label)}  " if named else ""
     lines = [
         f"{name}pass {percent(side.pass_share)} {_wilson(side)} ({count(side.n_valued_cases, 'case')}, 95% Wilson)"
+        f"{partial_text(side)}"
     ]
     lines.append(losses_text(side))
     if side.errors:

@@ -20,6 +20,9 @@ from fairtrial.spec.text import Position, did_you_mean, nearest, shown
 
 MAX_LISTED: Final = 5
 
+_MAX_READ: Final = 200
+"""Findings looked at. A file can hold as many mistakes as it has keys, and finding the place of each takes a walk."""
+
 Locate = Callable[[Path], Position | None]
 """Finds where a key path stands in the text, None when that is not known."""
 
@@ -61,11 +64,13 @@ def spec_error(error: ValidationError, *, document: JsonValue, root: object, pla
             hint=problem.hint or None,
             place=f"{place}:{at.line}:{at.column}" if at else place,
         )
-    lines = [f"{len(placed)} problems:"]
+    lines = ["many problems:" if error.error_count() > _MAX_READ else f"{len(placed)} problems:"]
     for at, problem in placed[:MAX_LISTED]:
         line = f"line {at.line}, " if at else ""
         lines.append(f"  {line}{_prefix(problem)}{problem.text}. {problem.hint}".rstrip())
-    if len(placed) > MAX_LISTED:
+    if error.error_count() > _MAX_READ:
+        lines.append("  and many more.")
+    elif len(placed) > MAX_LISTED:
         lines.append(f"  and {len(placed) - MAX_LISTED} more.")
     return SpecError("\n".join(lines), place=place)
 
@@ -91,7 +96,7 @@ def _problems(error: ValidationError, document: JsonValue, root: object) -> list
     """Return the problems in document order, one a path: a union reports each of its members."""
     found: dict[Path, list[ErrorDetails]] = {}
     problems = []
-    for detail in error.errors(include_url=False, include_input=False):
+    for detail in error.errors(include_url=False, include_input=False)[:_MAX_READ]:
         path = _document_path(detail, document, root)
         if detail["type"] in _NEEDS:
             found.setdefault(path, []).append(detail)

@@ -13,14 +13,14 @@ from fairtrial.errors import InputError
 from fairtrial.hashing import JsonValue
 from fairtrial.spec.text import MAX_DEPTH, MAX_SPEC_BYTES, decode_text, position_at, shown
 
-# Comments and the four kinds of string, so that brackets in them do not count; each also matches when left open.
-_STRING_OR_BRACKET: Final = re.compile(
+# Comments and the four kinds of string, so that what is in them does not count; each also matches when left open.
+_TOKEN: Final = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?'
     r"|'''(?:[^']|'(?!''))*+(?:''')?"
     r'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?'
     r"|'[^'\n]*+'?"
     r"|\#[^\n]*+"
-    r"|[\[\]{}]",
+    r"|[\[\]{}.=,\n]",
     re.DOTALL,
 )
 _TOML_PLACE: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -80,19 +80,23 @@ def toml_positions(text: str) -> dict[tuple[str | int, ...], int]:
 
 
 def _check_depth(text: str, place: str) -> None:
-    depth = 0
-    for match in _STRING_OR_BRACKET.finditer(text):
+    """Refuse deep nesting before the reader recurses, and long dotted keys, whose reading takes quadratic time."""
+    depth = n_dots = 0
+    for match in _TOKEN.finditer(text):
         token = match.group()
+        if token == ".":
+            n_dots += 1
+        elif token in ("=", ",", "\n", "[", "{"):
+            n_dots = 0
         if token in "[{":
             depth += 1
-            if depth > MAX_DEPTH:
-                at = position_at(text, match.start())
-                raise InputError(
-                    f"tables and lists are nested deeper than {MAX_DEPTH} levels.",
-                    place=f"{place}:{at.line}:{at.column}",
-                )
         elif token in "]}":
             depth -= 1
+        if depth > MAX_DEPTH or n_dots >= MAX_DEPTH:
+            at = position_at(text, match.start())
+            raise InputError(
+                f"tables and lists are nested deeper than {MAX_DEPTH} levels.", place=f"{place}:{at.line}:{at.column}"
+            )
 
 
 def _finite(text: str) -> float:
@@ -104,7 +108,7 @@ def _finite(text: str) -> float:
 
 def _not_finite(number: str, text: str, place: str) -> InputError:
     # The reader's hook gives no place, so the number is looked for where a value begins, strings and comments blanked.
-    bare = _STRING_OR_BRACKET.sub(lambda m: m.group() if m.group() in "[]{}" else " " * len(m.group()), text)
+    bare = _TOKEN.sub(lambda m: m.group() if len(m.group()) == 1 else " " * len(m.group()), text)
     found = re.search(r"[=\[,]\s*(" + re.escape(number) + r")(?![\w.+-])", bare)
     at = position_at(text, found.start(1) if found else 0)
     message = "the number is too large for a float." if number[-1].isdigit() else f"{number} is not a finite number."
@@ -112,7 +116,7 @@ def _not_finite(number: str, text: str, place: str) -> InputError:
 
 
 def _checked(document: dict[str, object], text: str, place: str) -> JsonValue:
-    """Return the document with every value checked, walking without recursion: dotted keys nest without brackets."""
+    """Return the document with every value checked. Not by recursion: tables and dotted keys nest without brackets."""
     waiting: list[tuple[tuple[str | int, ...], object]] = [((), document)]
     while waiting:
         path, value = waiting.pop()

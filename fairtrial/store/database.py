@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, inspect, make_url, text
@@ -19,6 +20,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from fairtrial.errors import SpecError, StoreError
 
+T = TypeVar("T")
+
 HEAD: Final = "0001"
 """Newest migration; the tests check it against the migrations folder."""
 
@@ -26,6 +29,8 @@ BUSY_TIMEOUT_MS: Final = 60_000
 """How long a writer waits for another process's write lock before it gives up."""
 
 _SQLITE: Final = "sqlite:///"
+
+MOST_IN_QUERY: Final = 10_000
 
 # libpq: a server that cannot be reached, or goes away in the middle of a call, must not hold a run for hours.
 _POSTGRES_ARGS: Final = {
@@ -76,6 +81,12 @@ def lock_alone(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _ALONE})
+
+
+def in_parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield `values` in pieces that fit into one query: SQLite takes 32,766 of them, Postgres 65,535."""
+    for start in range(0, len(values), MOST_IN_QUERY):
+        yield values[start : start + MOST_IN_QUERY]
 
 
 def store_error(error: DBAPIError, *, where: str = "the store") -> StoreError:

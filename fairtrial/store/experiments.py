@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
@@ -21,12 +22,15 @@ from fairtrial.records.experiment import (
     ExperimentState,
     GraderRecord,
 )
+from fairtrial.store.database import in_parts
 from fairtrial.store.tables import FORMAT, ArmRow, CaseRow, ExperimentRow, SummaryRow, table_of
 
 _EXPERIMENT = table_of(ExperimentRow)
 _ARM = table_of(ArmRow)
 _CASE = table_of(CaseRow)
 _SUMMARY = table_of(SummaryRow)
+
+_START_OF_ID: Final = re.compile(r"exp_[0-9A-HJKMNP-TV-Z]{1,25}")
 
 
 def save_experiment(engine: Engine, experiment: ExperimentRecord, cases: Iterable[CaseRef]) -> None:
@@ -70,7 +74,7 @@ def get_experiment(connection: Connection, experiment: str) -> ExperimentRecord:
 
 def list_experiments(connection: Connection, *, limit: int, name: str | None = None) -> list[ExperimentRecord]:
     """Return the newest experiments, newest first."""
-    query = select(_EXPERIMENT).order_by(_EXPERIMENT.c.id.desc()).limit(limit)
+    query = select(_EXPERIMENT).order_by(_EXPERIMENT.c.id.desc()).limit(min(limit, 2**31 - 1))
     if name is not None:
         query = query.where(_EXPERIMENT.c.name == name)
     return _experiments(connection, connection.execute(query).mappings().all())
@@ -83,15 +87,15 @@ def resolve_id(connection: Connection, text: str) -> str:
     """
     if is_experiment_id(text):
         return text
-    if text == "latest" or text.startswith("latest~"):
-        back = text.removeprefix("latest").removeprefix("~") or "0"
-        if not back.isdecimal():
-            raise SpecError(f"{text!r} is not an experiment.", code="unknown_experiment", hint="Write latest~1.")
-        query = select(_EXPERIMENT.c.id).order_by(_EXPERIMENT.c.id.desc()).offset(int(back)).limit(1)
+    back = re.fullmatch(r"latest(?:~([0-9]{1,9}))?", text)
+    if back is not None:
+        query = select(_EXPERIMENT.c.id).order_by(_EXPERIMENT.c.id.desc()).offset(int(back[1] or 0)).limit(1)
         found = connection.execute(query).scalars().all()
-    elif text.startswith("exp_") and len(text) > len("exp_"):
+    elif text.startswith("latest"):
+        raise SpecError(f"{text!r} is not an experiment.", code="unknown_experiment", hint="Write latest~1.")
+    elif _START_OF_ID.fullmatch(text):
         query = select(_EXPERIMENT.c.id).where(_EXPERIMENT.c.id.startswith(text, autoescape=True)).limit(5)
-        found = connection.execute(query).scalars().all()
+        found = connection.execute(query.order_by(_EXPERIMENT.c.id)).scalars().all()
     else:
         found = []
     if len(found) == 1:
@@ -119,21 +123,18 @@ def cases_of(connection: Connection, experiment: str) -> list[CaseRef]:
     """Return the cases of an experiment in plan order, without texts."""
     columns = (_CASE.c.position, _CASE.c.case_id, _CASE.c.input_hash, _CASE.c.label_hash, _CASE.c.kind)
     query = select(*columns).where(_CASE.c.experiment == experiment).order_by(_CASE.c.position)
-    return [CaseRef(*row) for row in connection.execute(query)]
+    return [CaseRef(*row) for row in connection.execute(query).all()]
 
 
 def summaries_of(connection: Connection, experiments: Sequence[str]) -> dict[str, tuple[ArmSummary, ...]]:
     """Return the totals of several experiments, arms in their order."""
     columns = (_SUMMARY.c.experiment, _SUMMARY.c.arm, _SUMMARY.c.n_planned, *(_SUMMARY.c[name] for name in _COUNTS))
-    query = (
-        select(*columns)
-        .join(_ARM, (_ARM.c.experiment == _SUMMARY.c.experiment) & (_ARM.c.name == _SUMMARY.c.arm))
-        .where(_SUMMARY.c.experiment.in_(experiments))
-        .order_by(_SUMMARY.c.experiment, _ARM.c.position)
-    )
+    query = select(*columns).join(_ARM, (_ARM.c.experiment == _SUMMARY.c.experiment) & (_ARM.c.name == _SUMMARY.c.arm))
     found: dict[str, tuple[ArmSummary, ...]] = dict.fromkeys(experiments, ())
-    for experiment, *rest in connection.execute(query):
-        found[experiment] += (ArmSummary(*rest),)
+    for some in in_parts(experiments):
+        ordered = query.where(_SUMMARY.c.experiment.in_(some)).order_by(_SUMMARY.c.experiment, _ARM.c.position)
+        for experiment, *rest in connection.execute(ordered):
+            found[experiment] += (ArmSummary(*rest),)
     return found
 
 
@@ -202,10 +203,12 @@ def _arm_row(experiment: str, position: int, arm: ArmRecord) -> dict[str, Any]:
 
 
 def _experiments(connection: Connection, rows: Sequence[Any]) -> list[ExperimentRecord]:
-    ids = [row["id"] for row in rows]
-    query = select(_ARM).where(_ARM.c.experiment.in_(ids)).order_by(_ARM.c.experiment, _ARM.c.position)
-    arms: dict[str, list[ArmRecord]] = {experiment: [] for experiment in ids}
-    for arm in connection.execute(query).mappings():
+    arms: dict[str, list[ArmRecord]] = {row["id"]: [] for row in rows}
+    found: list[Any] = []
+    for some in in_parts(list(arms)):
+        query = select(_ARM).where(_ARM.c.experiment.in_(some)).order_by(_ARM.c.experiment, _ARM.c.position)
+        found += connection.execute(query).mappings()
+    for arm in found:
         document = cast("dict[str, Any]", parse_canonical(arm["document"]))
         arms[arm["experiment"]].append(
             ArmRecord(

@@ -1,15 +1,15 @@
 """The tables, as SQLModel classes; they stay inside fairtrial/store.
 
 Whatever came from outside (outputs, reasons, errors, specs) is in bytes columns, so NUL and half surrogates survive on
-every database. Times are seconds since the epoch in UTC; money is the text of an exact decimal. Text sorts by code point
-on every database, as it does in Python, so that pages, cursors and verdicts are the same everywhere.
+every database. Times are seconds since the epoch in UTC; money is the text of an exact decimal. Text sorts by code
+point on every database, as it does in Python, so that pages, cursors and verdicts are the same everywhere.
 
 Answers have a table of their own: reading the scores of a run must not read its texts.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from sqlalchemy import BigInteger, Column, LargeBinary, String, Table
 from sqlalchemy.dialects import postgresql
@@ -223,4 +223,4 @@ def _by_code_point(length: int | None) -> String:
 for _table in SQLModel.metadata.tables.values():
     for _column in _table.columns:
         if isinstance(_column.type, AutoString):
-            _column.type = _by_code_point(_column.type.impl.length)
+            _column.type = _by_code_point(cast("String", _column.type.impl).length)

@@ -326,7 +326,8 @@ def test_a_server_that_does_not_listen_to_term_is_killed(folder: Folder, monkeyp
         os.kill(server.pid, 0)
 
 
-def test_status_tells_the_three_states_apart(folder: Folder) -> None:
+def test_status_tells_the_three_states_apart(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_server, "_GLANCE_S", 0.5)
     assert status(folder.path).state == "stopped"
     server = folder.start()
     told = status(folder.path)

@@ -89,11 +89,11 @@ def alias_bomb() -> str:
 
 def test_r42_m06_an_alias_bomb_is_refused_within_100_ms_and_10_mb():
     code = (
-        "import sys, time, resource, yaml\n"
+        "import re, sys, time, yaml\n"
         "from fairtrial.errors import InputError\n"
         "from fairtrial.spec.strict import parse_yaml\n"
         "bomb = sys.stdin.read()\n"
-        "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "def peak(): return int(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])\n"
         "before, start = peak(), time.perf_counter()\n"
         "try: parse_yaml(bomb, place='f')\n"
         "except InputError as error: print(error)\n"
@@ -199,7 +199,7 @@ def test_any_text_gives_a_value_or_our_error(text: str):
         "\n" * 1_000_000,
         "'" + "''" * 500_000,
         '"' + "\\n" * 500_000,
-        ": " * 9_000,
+        ": " * 500_000,
     ],
     ids=["plain", "comment", "newlines", "quotes", "escapes", "colons"],
 )

@@ -50,8 +50,6 @@ async def main():
     answer = asyncio.create_task(subject.answer(request))
     while not Path(pid_file).exists():
         await asyncio.sleep(0.02)
-    if extra == "fork" and os.fork() == 0:
-        os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(20)"])
     if extra == "forkhold" and os.fork() == 0:
         # A fork without exec holds a copy of the pipe to the reaper.
         import time
