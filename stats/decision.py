@@ -40,6 +40,7 @@ REASONS: dict[str, str] = {
     "partial-run": "The run is not complete.",
     "over-loss-limit": "More trials were lost than the limit allows.",
     "uneven-loss": "One side lost clearly more trials than the other.",
+    "repeated-inputs": "Several cases have the same input, so they are not independent.",
     "worse": "B is worse than A.",
     "margin-missed": "The lower end of the interval is not above minus the margin.",
 }

@@ -48,7 +48,7 @@ class RecordedSubject:
 
         Raises SpecError when no case has a recording.
         """
-        recorded = {case for case, _ in self._recordings}
+        recorded = dict.fromkeys(case for case, _ in self._recordings)
         missing = [case for case in case_ids if case not in recorded]
         if case_ids and len(missing) == len(case_ids):
             raise SpecError(

@@ -219,7 +219,7 @@ FORGED: Final = {
         "from prefect import task\n@task\ndef f(): ...",
         "from prefect import task as t\n@t(retries=2)\ndef f(): ...",
         "import prefect\n@prefect.task(persist_result=True, result_storage_key='k')\ndef f(): ...",
-        "from prefect import task\n@task(persist_result=True, result_storage_key='k', result_serializer='json')\ndef f(): ...",
+        "from prefect import task as t\n@t(persist_result=True, cache_policy=p, result_serializer='json')\ndef f(): ...",
         "from prefect import task\n@task(persist_result=True, result_serializer=s)\ndef f(): ...",
     ],
 }
