@@ -7,9 +7,7 @@ without it.
 from __future__ import annotations
 
 import logging
-import os
 import sys
-import threading
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,23 +82,6 @@ def settings_that_break_resume(environ: Mapping[str, str]) -> list[str]:
         for name, attribute in _CACHE_SWITCHES.items()
         if (environ[name].lower() in _TRUE if environ.get(name) else getattr(tasks, attribute))
     ]
-
-
-def bound_exit(code: int, *, within_s: float) -> None:
-    """Make sure that this process ends with `code` at most `within_s` seconds from now; returns at once.
-
-    Prefect delivers its last records when the interpreter ends and has no limit for that: without its server it was
-    still trying after 75 s. Call it when everything is stored and printed, and leave normally.
-    """
-
-    def leave() -> None:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(code)
-
-    timer = threading.Timer(within_s, leave)
-    timer.daemon = True
-    timer.start()
 
 
 def _sources(environ: Mapping[str, str], folder: Path) -> list[tuple[str, Mapping[str, Any]]]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -123,7 +123,7 @@ def _disagreements(first: ArmSpec, other: ArmSpec) -> Iterator[str]:
     found: list[Difference] = []
     if _dataset_identity(a) != _dataset_identity(b):
         found.append(_difference("dataset", a.spec.dataset, b.spec.dataset))
-    found += _differences(dict(_located_graders(a)), dict(_located_graders(b)))
+    found += _grader_differences(a, b)
     for key in ("trials", "seed"):
         one, two = getattr(a.spec, key), getattr(b.spec, key)
         if one != two:
@@ -139,14 +139,20 @@ def _dataset_identity(loaded: LoadedSpec) -> object:
     return _resolved(loaded.folder, name)
 
 
-def _located_graders(loaded: LoadedSpec) -> Iterator[tuple[str, object]]:
-    """Yield the graders' settings with their files as full paths: one text in two folders may be two graders."""
-    for number, grader in enumerate(loaded.spec.graders):
-        document = _located(grader, loaded.folder).model_dump(exclude={"name"})
-        yield from _settings(document, f"graders[{number}]")
+def _grader_differences(a: LoadedSpec, b: LoadedSpec) -> Iterator[Difference]:
+    """Yield what differs grader by grader; of a grader that the other side has not, or of another kind, its kind."""
+    for number, (one, other) in enumerate(zip_longest(a.spec.graders, b.spec.graders)):
+        path = f"graders[{number}]"
+        if one is None or other is None or one.kind != other.kind:
+            yield _difference(path, one and one.kind, other and other.kind)
+            continue
+        # The name of a grader is a label.
+        left, right = (_located(g, f).model_dump(exclude={"name"}) for g, f in ((one, a.folder), (other, b.folder)))
+        yield from _differences(dict(_settings(left, path)), dict(_settings(right, path)))
 
 
 def _located(grader: GraderSpec, folder: Path) -> GraderSpec:
+    """Return a grader with its file or folder as a full path: one text in two folders may be two graders."""
     if isinstance(grader, PythonGrader):
         return grader.model_copy(update={"path": str(_resolved(folder, grader.path))})
     if isinstance(grader, CommandGrader):

@@ -11,8 +11,8 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final, NoReturn, cast
 
@@ -20,7 +20,7 @@ from fairtrial.errors import InputError
 from fairtrial.hashing import JsonValue, canonical_json, sha256_hex
 from fairtrial.ids import unnamed_case_id
 from fairtrial.spec.case import CASE_KINDS, Case
-from fairtrial.spec.files import check_file
+from fairtrial.spec.files import cannot_read, check_file
 from fairtrial.spec.strict_json import JsonLine, JsonLines, iter_json_list
 from fairtrial.spec.text import (
     MAX_DATASET_BYTES,
@@ -73,22 +73,18 @@ def load_dataset(path: Path) -> Dataset:
     name = path.name.lower()
     if not name.endswith(LINE_SUFFIXES + LIST_SUFFIXES):
         raise _unknown_suffix(name, place)
-    with path.open("rb") as raw:
-        stream = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
-        try:
-            if name.endswith(LINE_SUFFIXES):
-                lines = JsonLines(stream, place=place, max_line_bytes=MAX_LINE_BYTES, max_bytes=MAX_DATASET_BYTES)
-                dataset = _collect(lines, source=place)
-                return _with_blank_lines(dataset, lines.blank_lines)
-            if size > MAX_JSON_BYTES:
-                _raise_list_too_long(place)
-            data = stream.read(MAX_JSON_BYTES + 1)
-            if len(data) > MAX_JSON_BYTES:
-                _raise_list_too_long(place)
-            return _collect(_list_elements(data, place), source=place)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            problem = "ends too early" if isinstance(error, EOFError) else "is damaged, or is not gzip data"
-            raise InputError(f"the compressed file {problem}.", place=place) from None
+    if size > MAX_JSON_BYTES and name.endswith(LIST_SUFFIXES):
+        _raise_list_too_long(place)
+    try:
+        with path.open("rb") as raw:
+            stream = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
+            return _read_lines(stream, place) if name.endswith(LINE_SUFFIXES) else _read_list(stream, place)
+    except EOFError:
+        raise InputError("the compressed file ends too early.", place=place) from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise InputError("the compressed file is damaged, or is not gzip data.", place=place) from None
+    except OSError as error:
+        raise cannot_read(path, error, what="dataset") from None
 
 
 def dataset_from_content(content: bytes, *, source: str = "stored dataset") -> Dataset:
@@ -100,12 +96,30 @@ def dataset_from_content(content: bytes, *, source: str = "stored dataset") -> D
     return _collect((JsonLine(0, value) for _, value in lines), source=source)
 
 
+def _read_lines(stream: BinaryIO, place: str) -> Dataset:
+    lines = JsonLines(stream, place=place, max_line_bytes=MAX_LINE_BYTES, max_bytes=MAX_DATASET_BYTES)
+    dataset = _collect(lines, source=place)
+    if not lines.blank_lines:
+        return dataset
+    note = f"{lines.blank_lines} blank lines between records were skipped."
+    return replace(dataset, warnings=(*dataset.warnings, note))
+
+
+def _read_list(stream: BinaryIO, place: str) -> Dataset:
+    data = stream.read(MAX_JSON_BYTES + 1)
+    if len(data) > MAX_JSON_BYTES:
+        _raise_list_too_long(place)
+    text = decode_text(data, place=place)
+    if not text.strip():
+        raise InputError("the file is empty.", code="bad_dataset", place=place)
+    return _collect(iter_json_list(text, place=place), source=place)
+
+
 class _Seen:
     """What was met so far, for doubled ids and equal inputs. Lines are 0 for stored content."""
 
     def __init__(self) -> None:
         self.line_of_id: dict[str, int] = {}
-        self.n_of_input: dict[str, int] = {}
         self.line_of_input: dict[str, int] = {}
         self.n_unnamed: dict[str, int] = {}
         self.first_pair: tuple[int, int] | None = None
@@ -293,20 +307,6 @@ def _warnings(cases: list[Case], seen: _Seen) -> tuple[str, ...]:
     if seen.n_padded_ids:
         warnings.append(f"{seen.n_padded_ids} ids begin or end with white space, which is part of the id.")
     return tuple(warnings)
-
-
-def _with_blank_lines(dataset: Dataset, n_blank: int) -> Dataset:
-    if not n_blank:
-        return dataset
-    note = f"{n_blank} blank lines between records were skipped."
-    return Dataset(dataset.cases, dataset.content, dataset.hash, (*dataset.warnings, note), dataset.source)
-
-
-def _list_elements(data: bytes, place: str) -> Iterator[JsonLine]:
-    text = decode_text(data, place=place)
-    if not text.strip():
-        raise InputError("the file is empty.", code="bad_dataset", place=place)
-    return iter_json_list(text, place=place)
 
 
 def _bad(message: str, place: str, *, hint: str | None = None) -> InputError:

@@ -22,7 +22,7 @@ def check_file(path: Path, *, what: str) -> int:
     try:
         found = path.stat()
     except (OSError, ValueError) as error:
-        raise _cannot_open(path, error, what=what) from None
+        raise cannot_read(path, error, what=what) from None
     if stat.S_ISDIR(found.st_mode):
         raise InputError(f"this is a folder; a {what} is a file.", hint="Name the file in it.", place=place)
     if not stat.S_ISREG(found.st_mode):
@@ -37,10 +37,11 @@ def read_file(path: Path, *, what: str, max_bytes: int) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise _cannot_open(path, error, what=what) from None
+        raise cannot_read(path, error, what=what) from None
 
 
-def _cannot_open(path: Path, error: OSError | ValueError, *, what: str) -> InputError:
+def cannot_read(path: Path, error: OSError | ValueError, *, what: str) -> InputError:
+    """Return what to raise for a failure of the operating system, or for a name that no file can have."""
     place = shown_path(path)
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOENT:

@@ -166,6 +166,8 @@ def _unknown_kind(path: Path, document: JsonValue, root: object) -> _Problem:
 
 
 def _wrong_type(path: Path, needs: list[str], value: JsonValue) -> _Problem:
+    if needs == ["a number"] and isinstance(value, int) and not isinstance(value, bool):
+        return _Problem(path, "the number is too large")
     wanted = " or ".join(dict.fromkeys(needs))
     hint = ""
     if "text" in needs and isinstance(value, bool | int | float | None):
@@ -178,7 +180,7 @@ def _wrong_type(path: Path, needs: list[str], value: JsonValue) -> _Problem:
 def _type_name(value: JsonValue) -> str:
     if value is None:
         return "null"
-    names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
+    names = {bool: "true or false", int: "a number", float: "a decimal number", str: "text", list: "a list"}
     return names.get(type(value), "a mapping of keys")
 
 

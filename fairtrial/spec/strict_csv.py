@@ -48,7 +48,8 @@ class CsvRows(Iterator[dict[str, str]]):
         place = f"{self._place}:{self.line}"
         for number, name in enumerate(self.header, start=1):
             if not name.strip():
-                raise InputError(f"column {number} has no name in the header.", place=place)
+                hint = "A table written by pandas needs index=False." if number == 1 else None
+                raise InputError(f"column {number} has no name in the header.", hint=hint, place=place)
         doubled = {name for name in self.header if self.header.count(name) > 1}
         if doubled:
             raise InputError(f"the column {shown(sorted(doubled)[0])} stands twice in the header.", place=place)

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -165,24 +164,3 @@ def test_preparing_after_prefect_was_imported_is_refused() -> None:
     told = subprocess.run([sys.executable, "-W", "ignore", "-c", look], capture_output=True, check=False, timeout=120)
     assert told.returncode == 1
     assert b"imported before" in told.stderr.splitlines()[-1]
-
-
-def test_an_exit_that_hangs_is_cut_short_with_the_status_that_was_fixed() -> None:
-    # A thread that is no daemon holds the interpreter's end back, as Prefect's queue of events does.
-    hang = (
-        "import threading, time, sys; from flows.prefect_env import bound_exit;"
-        "threading.Thread(target=time.sleep, args=(60,)).start();"
-        "print('the verdict', end=''); bound_exit(3, within_s=0.5); sys.exit(3)"
-    )
-    began = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", hang], capture_output=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (3, b"the verdict")
-    assert time.monotonic() - began < 20
-
-
-def test_an_exit_that_does_not_hang_is_not_held_up() -> None:
-    quick = "import sys; from flows.prefect_env import bound_exit; bound_exit(3, within_s=50); sys.exit(3)"
-    began = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", quick], capture_output=True, check=False, timeout=60)
-    assert done.returncode == 3
-    assert time.monotonic() - began < 20

@@ -143,12 +143,15 @@ def test_c79_killed_twice_and_resumed_to_the_verdict_of_a_run_never_killed(
     assert listed[0]["state"] == "partial"
     assert "(partial)" in exp("list").out
     experiment = listed[0]["id"]
+    # K28: a look at the unfinished run, and another once it has grown.
+    assert exp("compare", experiment, "--json").json["meta"]["look"] == 1
     run = exp("run", "--resume", experiment, "--json", "--concurrency", "2", server=True)
     assert run.code == 0, run.err
     assert run.json["body"] == whole.json["body"]
     # 60 trials; each kill can repeat the two in flight.
     assert 60 <= calls(project) <= 64
     assert exp("list", "--json").json[0]["state"] == "finished"
+    assert "this is look 2 at these two runs while they grow" in exp("compare", experiment).out
     tasks = {"task_runs": {"state": {"name": {"any_": ["Cached"]}}}, "flow_runs": {"tags": {"all_": [experiment]}}}
     assert wait_for(lambda: ask(prefect_server, "/task_runs/filter", tasks))
 

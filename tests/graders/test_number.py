@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import time
@@ -149,13 +150,10 @@ def test_a_value_in_the_spec_replaces_the_label(grade: Ask) -> None:
 
 
 def test_published_marks_of_gsm8k_are_found_again(data_dir: Path, build: Any) -> None:
-    """Right answers of 1,319 by the file's own is_correct: 286, 515, 458, 742 (gsm8k/README.md).
+    """Right answers of 1,319 by the file's own is_correct: 286 and 458 (gsm8k/README.md).
 
-    Re-reading the "A:" line gives is_correct back without disagreement for the two finetuning systems, as published
-    there; the verification systems are held to their counts within what their own marks differ by.
+    Re-reading the "A:" line gives is_correct back without disagreement for the two finetuning systems (as said there).
     """
-    import asyncio
-
     systems = ["6b_finetuning", "175b_finetuning"]
     with gzip.open(data_dir / "gsm8k" / "example_model_solutions.jsonl.gz", "rt", encoding="utf-8") as source:
         rows = [json.loads(line) for line in source]

@@ -115,6 +115,8 @@ def test_k89_what_is_no_spec_file_is_refused_by_name(tmp_path: Path):
     assert "empty" in refused(write(tmp_path, "empty.json", ""))
     assert "longer than the limit of 1,048,576 bytes" in refused(write(tmp_path, "big.json", " " * 1_048_577))
     assert "UTF-16" in refused(write(tmp_path, "wide.json", json.dumps(MINIMAL).encode("utf-16")))
+    (tmp_path / "mem.json").symlink_to("/proc/self/mem")
+    assert "cannot be read: Input/output error" in refused(tmp_path / "mem.json")
     loop = tmp_path / "loop.json"
     loop.symlink_to(loop)
     assert "cannot be read" in refused(loop)
@@ -147,7 +149,7 @@ def test_r46_an_unknown_key_names_the_place_and_the_nearest_key(tmp_path: Path):
         ({"name": "x", "NAME": "x"}, 'NAME: unknown key. Did you mean "name"?'),
         ({"zzzz": 1}, "zzzz: unknown key. Known keys: name, description, dataset"),
         ({"trials": "3"}, "trials: needs a whole number, not text. Write it without quotes."),
-        ({"trials": 3.0}, "trials: needs a whole number, not a number."),
+        ({"trials": 3.0}, "trials: needs a whole number, not a decimal number."),
         ({"trials": True}, "trials: needs a whole number, not true or false."),
         ({"trials": 0}, "trials: must be greater than or equal to 1."),
         ({"name": 7}, "name: needs text, not a number. Put it in quotes."),
@@ -163,7 +165,7 @@ def test_r46_an_unknown_key_names_the_place_and_the_nearest_key(tmp_path: Path):
         ({"graders": [{"kind": "exact", "name": "a"}] * 2}, "graders: two graders have the same name."),
         ({"limits": {"max_cost_usd": "1e999999999"}}, "limits.max_cost_usd: a price is a plain decimal number"),
         ({"limits": {"max_cost_usd": True}}, "limits.max_cost_usd: a price is a plain decimal number"),
-        ({"limits": {"trial_timeout_s": 10**400}}, "limits.trial_timeout_s: needs a number, not a number."),
+        ({"limits": {"trial_timeout_s": 10**400}}, "limits.trial_timeout_s: the number is too large."),
         ({"limits": {"trial_timeout_s": float("inf")}}, "limits.trial_timeout_s: must be a finite number."),
         ({"task": None}, "task: needs a mapping of keys, not null."),
         ({"task": {"kind": "command"}}, 'task: the key "command" is missing.'),

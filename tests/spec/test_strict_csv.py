@@ -77,6 +77,7 @@ def test_it_agrees_with_the_standard_library_where_both_accept(text: str):
         (b"\n\n", "f.csv: the file is empty"),
         (b"a,b,a\n", 'f.csv:1: the column "a" stands twice'),
         (b"a,,b\n", "f.csv:1: column 2 has no name"),
+        (b",a\n0,x\n", "f.csv:1: column 1 has no name in the header. A table written by pandas needs index=False."),
         (b"a, \n", "f.csv:1: column 2 has no name"),
         (b"a;b\n1;2\n", "f.csv:1: the header is one column with semicolons or tabs"),
         (b"a\tb\n", "f.csv:1: the header is one column with semicolons or tabs"),

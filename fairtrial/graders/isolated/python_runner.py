@@ -19,14 +19,19 @@ from typing import Any, BinaryIO, Callable, Dict, Optional  # noqa: UP035 - the 
 
 Json = Dict[str, Any]  # noqa: UP006
 
+# More than is kept of any reason; a longer text would make a reply that is refused whole, its score with it.
+TEXT_CAP = 10_000
+
 
 def main(path: str, name: str) -> int:
     """Load the function, say so, and answer requests until stdin ends."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    # The grader's own folder takes the place of ours, as if it were run directly.
-    sys.path[0] = str(Path(path).parent)
+    # The grader's own folder takes the place of ours, as if it were run directly. PYTHONSAFEPATH leaves ours out.
+    if sys.path[:1] == [str(Path(__file__).resolve().parent)]:
+        del sys.path[0]
+    sys.path.insert(0, str(Path(path).parent))
     try:
         function = load(path, name)
     except BaseException as error:
@@ -73,8 +78,10 @@ def plain(value: Any) -> Any:
     """Return what JSON can carry; for all else a text that says what it was, which no reader takes for a score."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
-    if value is None or isinstance(value, (bool, str)):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return value[:TEXT_CAP]
     if isinstance(value, int):
         return int(value) if value.bit_length() < 1024 else "a huge integer"
     if isinstance(value, float):
@@ -82,7 +89,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         reply = {"score": plain(value["score"])} if "score" in value else {}
         if value.get("reason") is not None:
-            reply["reason"] = str(value["reason"])
+            reply["reason"] = str(value["reason"])[:TEXT_CAP]
         return reply
     return type(value).__name__
 
@@ -93,7 +100,7 @@ def describe(error: BaseException, path: str) -> str:
     if isinstance(error, SyntaxError) and error.filename == path:
         lines = [error.lineno]
     where = f" ({Path(path).name}, line {lines[-1]})" if lines else ""
-    return f"{type(error).__name__}: {error}{where}"
+    return f"{type(error).__name__}: {error}"[:TEXT_CAP] + where
 
 
 def read(stream: BinaryIO) -> Optional[Json]:  # noqa: UP045
