@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -21,13 +21,16 @@ from fairtrial.engine.create import Prepared, prepare, store
 from fairtrial.engine.open import OpenRun, default_concurrency, open_run
 from fairtrial.engine.resume import check_files, check_same
 from fairtrial.errors import CODES, SpecError
+from fairtrial.hashing import canonical_json
 from fairtrial.records.experiment import ExperimentRecord
 from fairtrial.records.verdict import RunDocument, to_json
 from fairtrial.reports.figures import count
 from fairtrial.reports.run import run_lines
 from fairtrial.reports.safe import visible
+from fairtrial.spec.models import Limits
 from fairtrial.store.experiments import cases_of, get_experiment, newest_to_resume, resolve_id, resume_key, summaries_of
 from fairtrial.store.lease import this_process
+from tasks.publish import read_run
 
 if TYPE_CHECKING:
     pass
@@ -126,7 +129,7 @@ def run(
     shown = _Shown(project, output or [], as_json=json)
     if _nothing_left(project, experiment):
         note(f"{experiment.id}: nothing left to run")
-        return shown.stored(experiment.id)
+        return shown.stored(experiment)
     limit = concurrency if concurrency is not None else read_concurrency()
     note(_about(experiment, limit))
     # The server starts while Prefect is imported and the experiment opened; nothing wrong with the spec gets this far.
@@ -148,10 +151,10 @@ def _experiment(flags: RunFlags, resume: str | None, project: Store) -> Experime
             note(f"warning: {visible(warning)}")
         store(prepared, asked.dataset, engine=project.engine, objects=project.objects)
         return prepared.record
-    return _stored_same(prepared, resume, project)
+    return _stored_same(prepared, resume, project, seed=asked.arms[0].loaded.spec.seed)
 
 
-def _stored_same(prepared: Prepared, resume: str, project: Store) -> ExperimentRecord:
+def _stored_same(prepared: Prepared, resume: str, project: Store, *, seed: int | None) -> ExperimentRecord:
     now = prepared.record
     arms = [arm.name for arm in now.arms]
     with project.engine.connect() as connection:
@@ -174,7 +177,7 @@ def _stored_same(prepared: Prepared, resume: str, project: Store) -> ExperimentR
             code="changed_inputs",
             hint="Start a new run without --resume.",
         )
-    check_same(stored, cases, prepared)
+    check_same(stored, cases, prepared, seed=seed)
     return stored
 
 
@@ -213,6 +216,9 @@ def _execute(
         window.wait()
         from flows.execute import execute  # imports Prefect, whose settings are in the environment now
 
+        if run.finished:
+            window.warn_of_settings()
+
         live = Live(run.loop.context.progress, shown=not quiet)
 
         def announce(document: RunDocument, stopped_by: signal.Signals | None) -> int:
@@ -249,22 +255,20 @@ class _Shown:
         self._outputs = outputs
         self._as_json = as_json
 
-    def stored(self, experiment: str) -> int:
+    def stored(self, experiment: ExperimentRecord) -> int:
         """Show the verdict of a finished run without writing anything to the store."""
-        from tasks.publish import read_run
-
-        return self._show(read_run(self._project.engine, self._project.objects, experiment), max_loss=None)
+        document = read_run(self._project.engine, self._project.objects, experiment.id)
+        return self._show(document, max_loss=_max_loss(experiment))
 
     def verdict(self, document: RunDocument, run: OpenRun, stopped_by: signal.Signals | None) -> int:
         """Show a fresh verdict; a run that was stopped says how to go on and ends with its signal's status."""
-        limits: Any = run.record.arms[0].limits
-        status = self._show(document, max_loss=float(limits["max_loss"]))
+        status = self._show(document, max_loss=_max_loss(run.record))
         if stopped_by is not None:
             note(f"stopped by {stopped_by.name}; go on with: exp run --resume {run.record.id}")
             return 128 + stopped_by
         return status
 
-    def _show(self, document: RunDocument, *, max_loss: float | None) -> int:
+    def _show(self, document: RunDocument, *, max_loss: float) -> int:
         if self._as_json:
             out_json(to_json(document))
         else:
@@ -272,7 +276,12 @@ class _Shown:
             where = self._project.objects.local_path(f"experiments/{document.meta.experiments[0]}/report.md")
             note(f"stored   {where}")
         write_outputs(self._outputs, [document])
-        return _status(document, max_loss=0.05 if max_loss is None else max_loss)
+        return _status(document, max_loss=max_loss)
+
+
+def _max_loss(experiment: ExperimentRecord) -> float:
+    """Return the strictest loss limit among the arms."""
+    return min(Limits.model_validate_json(canonical_json(arm.limits)).max_loss for arm in experiment.arms)
 
 
 def _status(document: RunDocument, *, max_loss: float) -> int:

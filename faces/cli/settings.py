@@ -50,11 +50,6 @@ def environment() -> Mapping[str, str]:
     return dict(os.environ)
 
 
-def point_prefect_at(variables: Mapping[str, str]) -> None:
-    """Set Prefect's settings for this process; must come before Prefect is imported."""
-    os.environ.update(variables)
-
-
 def quiet(name: str) -> bool:
     """Return whether an on-off variable such as NO_COLOR is set to anything."""
     return bool(os.environ.get(name))

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
-from faces.cli.settings import environment, point_prefect_at
+from faces.cli.settings import environment
 from fairtrial.settings import Settings
-from flows.local_server import Start, begin_start, check_named, client_environment
+from flows.local_server import Start, begin_start, check_named
+from flows.prefect_env import named_server, prepare, settings_that_break_resume
 
 
 class Window:
     """A Prefect server for this command: its start begins here, and wait() blocks until it answers.
 
-    A server that PREFECT_API_URL names is used as it is: when it does not answer there is no silent other one.
+    A server that the user names is used as it is: when it does not answer there is no silent other one.
     """
 
     def __init__(self, settings: Settings, *, say: Callable[[str], None]):
-        self._named = os.environ.get("PREFECT_API_URL") or None
+        self._say = say
+        self._named = named_server(environment(), folder=Path.cwd())
         self._start: Start | None = None
         if self._named is None:
             self._start = begin_start(state_dir=settings.state_dir, environ=environment(), say=say)
 
     def wait(self) -> None:
         """Return when the server answers and Prefect's settings point at it. Raises server_unreachable."""
-        if self._start is None:
-            check_named(
-                self._named or "",
-                auth=os.environ.get("PREFECT_API_AUTH_STRING"),
-                key=os.environ.get("PREFECT_API_KEY"),
+        if self._named is not None:
+            check_named(self._named.url, auth=self._named.auth, key=self._named.key)
+        elif self._start is not None:
+            prepare(os.environ, self._start.wait())
+
+    def warn_of_settings(self) -> None:
+        """Say which of Prefect's settings make it forget finished slices; imports Prefect. The journal decides."""
+        for name in settings_that_break_resume(environment()):
+            self._say(
+                f"warning: {name} makes Prefect run finished slices again; their trials are in the journal and are not "
+                "repeated"
             )
-            return
-        server = self._start.wait()
-        point_prefect_at(client_environment(server))

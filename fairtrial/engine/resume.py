@@ -26,8 +26,11 @@ _TASK: TypeAdapter[Any] = TypeAdapter(Task)
 _GRADER: TypeAdapter[Any] = TypeAdapter(GraderSpec)
 
 
-def check_same(stored: ExperimentRecord, cases: Sequence[CaseRef], asked: Prepared) -> None:
-    """Raise ChangedInputs naming what differs between a stored run and what a person asks for now."""
+def check_same(stored: ExperimentRecord, cases: Sequence[CaseRef], asked: Prepared, *, seed: int | None) -> None:
+    """Raise ChangedInputs naming what differs between a stored run and what a person asks for now.
+
+    seed    the one that is asked for; None takes the stored one, whatever it was drawn as
+    """
     now = asked.record
     changes = _case_changes(cases, asked)
     changes += _grader_changes(stored.graders, now.graders)
@@ -38,6 +41,8 @@ def check_same(stored: ExperimentRecord, cases: Sequence[CaseRef], asked: Prepar
             changes.append(f"{where}limits.trial_timeout_s")
     if stored.trials != now.trials:
         changes.append(f"trials ({stored.trials} → {now.trials})")
+    if seed is not None and seed != stored.seed:
+        changes.append(f"seed ({stored.seed} → {seed})")
     _refuse(stored, changes)
 
 

@@ -1,6 +1,7 @@
 """A process of the user's that stays and answers one request after the other.
 
-After anything but a proper reply in time the process is ended: what it would say next could belong to another case.
+A reply counts for the request whose number it bears. After anything but a proper reply in time the process is ended:
+what it would say next could belong to another case.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ REPLY_CAP: Final = 1_000_000
 """Longest reply in bytes."""
 
 _ERROR_CAP: Final = 8 * 1024
-_HEADER_CAP: Final = 20
+_HEADER_CAP: Final = 30
 _LINGER_S: Final = 0.25
 
 
@@ -33,14 +34,15 @@ class WorkerFailed(Exception):
 class Worker:
     """Starts the process with the first request and again after a failure. For one event loop.
 
-    A request and a reply are each a length in decimal, a newline, and that many bytes of JSON; the first reply, before
-    any request, is {"ready": true} or {"error": text}.
+    A request and a reply are each a length and a number in decimal with a blank between, a newline, and that many bytes
+    of JSON. A reply has the number of its request; reply 0, before any request, is {"ready": true} or {"error": text}.
     """
 
     def __init__(self, command: ProcessCommand):
         self._command = command
         self._lock = asyncio.Lock()
         self._child: Child | None = None
+        self._number = 0
         self._frames = _Frames()
         self._errors = Tail(_ERROR_CAP)
 
@@ -71,7 +73,8 @@ class Worker:
                 return None
             if self._frames.has_more:
                 raise WorkerFailed("sent something before it was asked")
-            self._child.writer.send(b"%d\n" % len(request) + request)
+            self._number += 1
+            self._child.writer.send(b"%d %d\n" % (len(request), self._number) + request)
             return await self._reply(self._child, timeout_s)
         except BaseException:
             await self.close()
@@ -79,7 +82,7 @@ class Worker:
 
     async def _start(self, timeout_s: float, mark: Mapping[str, str]) -> None:
         await self.close()
-        self._frames, self._errors = _Frames(), Tail(_ERROR_CAP)
+        self._number, self._frames, self._errors = 0, _Frames(), Tail(_ERROR_CAP)
         command = ProcessCommand(self._command.argv, {**self._command.env, **mark}, self._command.cwd)
         try:
             self._child = Child.start(command, stdin=None, out=self._frames, err=self._errors)
@@ -90,7 +93,7 @@ class Worker:
             raise WorkerFailed(f"could not be loaded: {ready['error']}")
 
     async def _reply(self, child: Child, timeout_s: float) -> JsonValue:
-        arrived = self._frames.expect()
+        arrived = self._frames.expect(self._number)
         ended = asyncio.ensure_future(child.wait(timeout_s))
         either: set[asyncio.Future[Any]] = {arrived, ended}
         try:
@@ -123,10 +126,11 @@ class Worker:
 
 
 class _Frames:
-    """Cuts the stream of replies into frames; a broken frame arrives as None."""
+    """Cuts the stream of replies into frames; a broken frame, or one of another number, arrives as None."""
 
     def __init__(self) -> None:
         self._data = bytearray()
+        self._number = 0
         self._arrived: asyncio.Future[bytes | None] | None = None
 
     @property
@@ -134,8 +138,9 @@ class _Frames:
         """Whether there is something after the last frame that was taken."""
         return bool(self._data)
 
-    def expect(self) -> asyncio.Future[bytes | None]:
-        """Return the future of the next frame."""
+    def expect(self, number: int) -> asyncio.Future[bytes | None]:
+        """Return the future of the next frame, which has to bear `number`."""
+        self._number = number
         self._arrived = asyncio.get_running_loop().create_future()
         self._cut()
         return self._arrived
@@ -154,8 +159,10 @@ class _Frames:
             if len(header) > _HEADER_CAP:
                 self._arrived.set_result(None)
             return
-        if not header.isdigit() or len(header) > _HEADER_CAP or int(header) > REPLY_CAP:
+        length, _, number = header.partition(b" ")
+        is_header = length.isdigit() and number.isdigit() and len(header) <= _HEADER_CAP
+        if not is_header or int(length) > REPLY_CAP or int(number) != self._number:
             self._arrived.set_result(None)
-        elif len(rest) >= int(header):
-            self._arrived.set_result(bytes(rest[: int(header)]))
-            self._data = rest[int(header) :]
+        elif len(rest) >= int(length):
+            self._arrived.set_result(bytes(rest[: int(length)]))
+            self._data = rest[int(length) :]

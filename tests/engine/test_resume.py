@@ -187,6 +187,14 @@ def test_c81_without_its_spec_changed_code_is_found_too(lab: Any) -> None:
         check_files(record)
 
 
+@pytest.mark.parametrize(("named", "spec"), [("trials (1 → 2)", {"trials": 2}), ("seed (11 → 12)", {"seed": 12})])
+def test_c81_another_seed_or_number_of_trials_is_another_measurement(lab: Any, named: str, spec: Any) -> None:
+    record = killable(lab, 6)
+    with pytest.raises(ChangedInputs) as caught:
+        _check(lab, record, **spec)
+    assert named in str(caught.value)
+
+
 def test_k07_what_is_not_measured_may_change(lab: Any) -> None:
     record = killable(lab, 6)
     _check(lab, record, limits={"retries": 9}, trials=1, description="written out")
@@ -202,4 +210,6 @@ def _check(lab: Any, record: Any, **spec: Any) -> None:
     from fairtrial.spec.dataset import load_dataset
 
     assert before
-    check_same(stored, cases, Prepared(again, load_dataset(lab.folder / "cases.jsonl").cases, b""))
+    check_same(
+        stored, cases, Prepared(again, load_dataset(lab.folder / "cases.jsonl").cases, b""), seed=spec.get("seed")
+    )

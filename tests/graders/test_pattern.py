@@ -78,9 +78,8 @@ def test_a_search_without_end_is_the_graders_error(grade: Ask) -> None:
 
 def test_extraction_has_its_limit_too(grade: Ask) -> None:
     pattern, text = EVIL[0]
-    for kind in ("exact", "contains", "number"):
-        found = grade(text, kind=kind, expected="1", extract=pattern)
-        assert (found.state, found.reason) == ("error", b"the search took longer than 1 s")
+    found = grade(text, kind="exact", expected="1", extract=pattern)
+    assert (found.state, found.reason) == ("error", b"the search took longer than 1 s")
 
 
 def test_a_long_search_does_not_hold_the_event_loop(build: Any) -> None:

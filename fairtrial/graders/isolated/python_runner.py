@@ -15,7 +15,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Optional  # noqa: UP035 - the forms that Python 3.8 has
+from typing import Any, BinaryIO, Callable, Dict, Optional, Tuple  # noqa: UP035 - the forms that Python 3.8 has
 
 Json = Dict[str, Any]  # noqa: UP006
 
@@ -35,16 +35,17 @@ def main(path: str, name: str) -> int:
     try:
         function = load(path, name)
     except BaseException as error:
-        write(replies, {"error": describe(error, path)})
+        write(replies, b"0", {"error": describe(error, path)})
         return 1
-    write(replies, {"ready": True})
+    write(replies, b"0", {"ready": True})
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     while True:
-        request = read(requests)
-        if request is None:
+        found = read(requests)
+        if found is None:
             return 0
-        write(replies, answer(function, request, loop, path))
+        number, request = found
+        write(replies, number, answer(function, request, loop, path))
 
 
 def answer(function: Callable[..., Any], request: Json, loop: asyncio.AbstractEventLoop, path: str) -> Json:
@@ -103,21 +104,20 @@ def describe(error: BaseException, path: str) -> str:
     return f"{type(error).__name__}: {error}"[:TEXT_CAP] + where
 
 
-def read(stream: BinaryIO) -> Optional[Json]:  # noqa: UP045
-    """Return the next request: its length in decimal, a newline, that many bytes of JSON. None at the end."""
+def read(stream: BinaryIO) -> Optional[Tuple[bytes, Json]]:  # noqa: UP006, UP045
+    """Return the next request with its number: "LENGTH NUMBER", a newline, that many bytes of JSON. None at the end."""
     header = stream.readline()
     if not header.endswith(b"\n"):
         return None
-    length = int(header)
-    data = stream.read(length)
-    request: Json = json.loads(data) if len(data) == length else {}
-    return request or None
+    length, number = header.split()
+    data = stream.read(int(length))
+    return (number, json.loads(data)) if len(data) == int(length) else None
 
 
-def write(stream: BinaryIO, reply: Json) -> None:
-    """Send one reply, in the same form."""
+def write(stream: BinaryIO, number: bytes, reply: Json) -> None:
+    """Send the reply to one request, in the same form and under the same number."""
     data = json.dumps(reply).encode("ascii")
-    stream.write(str(len(data)).encode("ascii") + b"\n" + data)
+    stream.write(str(len(data)).encode("ascii") + b" " + number + b"\n" + data)
     stream.flush()
 
 
