@@ -6,12 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from sqlalchemy import Connection, Engine
 
 from fairtrial.errors import StoreError
-from fairtrial.hashing import canonical_json, content_hash, parse_canonical, sha256_hex
+from fairtrial.hashing import canonical_json, content_hash, sha256_hex
 from fairtrial.records.experiment import ArmRecord, ExperimentRecord
 from fairtrial.records.verdict import ComparisonBody, ComparisonDocument, Meta, RunDocument, body_bytes, to_json
 from fairtrial.reports.comparison import comparison_markdown
@@ -20,6 +20,7 @@ from fairtrial.store.experiments import get_experiment
 from fairtrial.store.looks import take_look
 from fairtrial.store.objects import ObjectStore
 from fairtrial.store.trials import cost_of, span_of
+from fairtrial.store.verdicts import stored_run, verdict_key
 from tasks.arrays import load_side
 from tasks.compare import compare_with_first, sum_up_run
 
@@ -45,7 +46,7 @@ def publish_run(engine: Engine, objects: ObjectStore, experiment: str) -> RunDoc
     with engine.connect() as connection:
         record = get_experiment(connection, experiment)
         document = RunDocument(body=sum_up_run(connection, record), meta=_run_meta(connection, record))
-    objects.put(f"experiments/{experiment}/verdict.json", canonical_json(to_json(document)))
+    objects.put(verdict_key(experiment), canonical_json(to_json(document)))
     objects.put(f"experiments/{experiment}/report.md", run_markdown(document.body, document.meta).encode())
     return document
 
@@ -55,10 +56,9 @@ def read_run(engine: Engine, objects: ObjectStore, experiment: str) -> RunDocume
 
     Raises StoreError.
     """
-    stored = objects.get(f"experiments/{experiment}/verdict.json")
+    stored = stored_run(objects, experiment)
     if stored is not None:
-        document = cast("dict[str, Any]", parse_canonical(stored))
-        return RunDocument.model_validate({"body": document["body"], "meta": document["meta"]})
+        return stored
     with engine.connect() as connection:
         record = get_experiment(connection, experiment)
         return RunDocument(body=sum_up_run(connection, record), meta=_run_meta(connection, record))

@@ -13,14 +13,16 @@ from faces.cli.output import note, out, out_json, out_table
 from faces.cli.settings import read_settings
 from faces.cli.store import Store, open_store
 from fairtrial.errors import SpecError
-from fairtrial.hashing import parse_canonical
 from fairtrial.records.experiment import ArmSummary, ExperimentRecord
 from fairtrial.records.trial import Grade, Trial
-from fairtrial.reports.figures import NOT_REPORTED, duration, percent
+from fairtrial.records.verdict import to_json
+from fairtrial.reports.figures import NOT_REPORTED, count, duration, percent
+from fairtrial.reports.run import run_lines
 from fairtrial.reports.safe import shorten, visible, visible_bytes
 from fairtrial.store.experiments import get_experiment, list_experiments, resolve_id, summaries_of
 from fairtrial.store.lease import Holder, holder
 from fairtrial.store.trials import page_of_trials
+from fairtrial.store.verdicts import stored_run
 
 Json = bool
 
@@ -81,7 +83,7 @@ def show(experiment: str, /, *, json: Json = False) -> int:
         record = get_experiment(connection, resolve_id(connection, experiment))
         summaries = summaries_of(connection, [record.id])[record.id]
         held = holder(connection, record.id)
-    verdict = store.objects.get(f"experiments/{record.id}/verdict.json")
+    verdict = stored_run(store.objects, record.id)
     if json:
         document: dict[str, Any] = _line_json(record, summaries, held)
         document |= {
@@ -91,14 +93,13 @@ def show(experiment: str, /, *, json: Json = False) -> int:
                 arm.name: {"task": arm.task, "limits": arm.limits, "parts": arm.task_parts} for arm in record.arms
             },
             "selection": record.selection,
-            "verdict": None if verdict is None else parse_canonical(verdict),
+            "verdict": None if verdict is None else to_json(verdict),
         }
         out_json(document)
         return 0
     _show_record(record, summaries, held)
-    report = store.objects.get(f"experiments/{record.id}/report.md")
-    if report is not None:
-        out("", *report.decode("utf-8", "backslashreplace").split("\n"))
+    if verdict is not None:
+        out("", *run_lines(verdict.body, verdict.meta))
     return 0
 
 
@@ -214,7 +215,7 @@ def _line_json(record: ExperimentRecord, summaries: tuple[ArmSummary, ...], held
 def _show_record(record: ExperimentRecord, summaries: tuple[ArmSummary, ...], held: Holder | None) -> None:
     out(f"{record.id}  {visible(record.name)}  {state_of(record, summaries, held)}")
     out(f"made     {_when(record.created_at):%Y-%m-%d %H:%M:%S} UTC, seed {record.seed}")
-    out(f"dataset  {visible(record.dataset.name)}  {record.dataset.hash[:12]}  {record.n_cases:,} cases")
+    out(f"dataset  {visible(record.dataset.name)}  {record.dataset.hash[:12]}  {count(record.n_cases, 'case')}")
     for grader in record.graders:
         out(f"grader   {visible(grader.name)} ({grader.kind})  version {grader.version[:12]}")
     for arm, summary in zip(record.arms, summaries, strict=True):

@@ -98,8 +98,15 @@ def give_resume_a_value(arguments: Sequence[str]) -> list[str]:
     for index, argument in enumerate(given):
         if argument == "--resume":
             following = given[index + 1] if index + 1 < len(given) else ""
-            if not following.startswith(("exp_", "latest")):
-                given[index] = f"--resume={RESUME_NEWEST}"
+            if following.startswith(("exp_", "latest")):
+                continue
+            if following and not following.startswith("-") and not Path(following).exists():
+                raise SpecError(
+                    f"--resume {following}: that is neither an experiment nor a spec file.",
+                    code="bad_usage",
+                    hint="An experiment begins with exp_, or is `latest`; a bare --resume takes the spec's newest run.",
+                )
+            given[index] = f"--resume={RESUME_NEWEST}"
     return given
 
 

@@ -23,6 +23,7 @@ from fairtrial.subjects.ending import exit_line, signal_name
 from fairtrial.subjects.environment import check_env, redactor_for, resolve_env
 from fairtrial.subjects.process import ProcessResult, run_process
 from fairtrial.subjects.reaper import Reaper
+from fairtrial.subjects.starting import check_program
 
 _REPLY_CAP: Final = 1_000_000
 _SAID: Final = 2_000
@@ -48,11 +49,13 @@ class ProgramGrader(GraderBase):
         cwd = folder / spec.cwd if spec.cwd is not None else folder
         if not cwd.is_dir():
             raise SpecError(f'the working folder "{cwd}" is not a folder.', place=f"{place}.cwd")
+        env = resolve_env(spec.env, environ)
+        check_program(argv[0], env=env, cwd=cwd, place=f"{place}.command")
         self._is_shell = isinstance(spec.command, str)
         self._timeout_s = spec.timeout_s
         self._reaper = reaper
         self._redactor = redactor_for(spec.env, environ)
-        self._command = ProcessCommand(argv, {**resolve_env(spec.env, environ), **reaper.mark}, str(cwd))
+        self._command = ProcessCommand(argv, {**env, **reaper.mark}, str(cwd))
 
     async def grade(self, output: bytes, *, case: Case, mark: dict[str, str]) -> Grade:
         """Return what the program says of `output`."""

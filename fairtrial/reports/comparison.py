@@ -95,7 +95,7 @@ def difference_line(body: ComparisonBody) -> str:
     if difference.estimate is None:
         return f"B − A    not defined ({pairs})"
     if difference.low is None or difference.high is None:
-        return f"B − A    {points(difference.estimate)} (no interval: {visible(difference.reason or '')}; {pairs})"
+        return f"B − A    {points(difference.estimate)} ({visible(difference.reason or '')}; {pairs})"
     interval = f"[{points(difference.low)}, {points(difference.high)}]"
     return f"B − A    {points(difference.estimate)} {interval} ({pairs}, 95% paired bootstrap, seed {difference.seed})"
 

@@ -111,4 +111,4 @@ def _wilson(side: SideRecord) -> str:
 def _repeats(meta: Meta) -> str:
     if not meta.repeated_calls:
         return ""
-    return f"   {count(meta.repeated_calls, 'call')} repeated after a crash"
+    return f"   {count(meta.repeated_calls, 'call')} cut off by a stop or crash"

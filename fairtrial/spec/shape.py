@@ -6,7 +6,7 @@ Nothing here lists a model by name, so a new task or grader kind is known to err
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args, get_origin
+from typing import cast, get_args
 
 from pydantic import BaseModel
 
@@ -20,8 +20,6 @@ def models_in(annotation: object) -> list[type[BaseModel]]:
     """Return the models an annotation names, through unions, lists, dicts and Annotated, in order."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    if get_origin(annotation) is Literal:
-        return []
     return [model for part in get_args(annotation) for model in models_in(part)]
 
 
@@ -53,14 +51,9 @@ def models_at(annotation: object, document: JsonValue, path: Path) -> list[type[
 
 
 def value_at(document: JsonValue, path: Path) -> JsonValue:
-    """Return the value at `path`, None where the path leaves the document."""
+    """Return the value at `path`, which must be in the document."""
     for part in path:
-        if isinstance(document, dict) and part in document:
-            document = document[str(part)]
-        elif isinstance(document, list) and isinstance(part, int) and part < len(document):
-            document = document[part]
-        else:
-            return None
+        document = cast("dict[str | int, JsonValue]", document)[part]
     return document
 
 

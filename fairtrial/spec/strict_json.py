@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, NoReturn
@@ -19,10 +18,10 @@ from fairtrial.errors import InputError
 from fairtrial.hashing import JsonValue
 from fairtrial.spec.text import (
     MAX_DEPTH,
-    MAX_INTEGER_DIGITS,
     MAX_JSON_BYTES,
     MAX_LINE_BYTES,
     decode_text,
+    max_integer_digits,
     position_at,
     refuse_other_encodings,
     shown,
@@ -252,14 +251,9 @@ def _finite(text: str) -> float:
 
 
 def _integer(text: str) -> int:
-    if len(text) > _digit_limit():
+    if len(text.lstrip("-")) > max_integer_digits():
         raise _Refused
     return int(text)
-
-
-def _digit_limit() -> int:
-    # A user can lower Python's limit by its environment; int() would then raise without a place.
-    return min(MAX_INTEGER_DIGITS, sys.get_int_max_str_digits() or MAX_INTEGER_DIGITS)
 
 
 def _constant(text: str) -> NoReturn:
@@ -295,10 +289,10 @@ def _refused_number(token: str) -> str | None:
         return f"{token} is not a JSON value."
     if token[0] not in "-0123456789":
         return None
-    if token.lstrip("-").isdigit():
-        if len(token) > _digit_limit():
-            return f"an integer has more than {_digit_limit():,} digits."
-        return None
+    digits = token.lstrip("-")
+    if digits.isdigit():
+        limit = max_integer_digits()
+        return f"an integer has more than {limit:,} digits." if len(digits) > limit else None
     return "the number is too large for a float." if math.isinf(float(token)) else None
 
 

@@ -81,6 +81,8 @@ def toml_positions(text: str) -> dict[tuple[str | int, ...], int]:
 
 def _check_depth(text: str, place: str) -> None:
     """Refuse deep nesting before the reader recurses, and long dotted keys, whose reading takes quadratic time."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH and text.count(".") < MAX_DEPTH:
+        return
     depth = n_dots = 0
     for match in _TOKEN.finditer(text):
         token = match.group()

@@ -6,6 +6,7 @@ A message made here names a place and at most a key or an id, never a value: the
 from __future__ import annotations
 
 import os
+import sys
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -102,6 +103,12 @@ def position_at(text: str, offset: int, *, first_line: int = 1) -> Position:
     lone_returns = before.count("\r") - before.count("\r\n")
     line = first_line + before.count("\n") + lone_returns
     return Position(line, offset - max(before.rfind("\n"), before.rfind("\r")))
+
+
+def max_integer_digits() -> int:
+    """Return how many digits an integer may have, its sign not counted."""
+    # A user can lower Python's limit by its environment; int() would then raise without a place.
+    return min(MAX_INTEGER_DIGITS, sys.get_int_max_str_digits() or MAX_INTEGER_DIGITS)
 
 
 def has_control_character(text: str) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fairtrial.subjects.pipes import PipeReader, PipeWriter, Sink
-from fairtrial.subjects.reaper import find_marked, mark_pairs, new_mark, signal_marked
+from fairtrial.subjects.reaper import find_marked, iter_marked, mark_pairs, new_mark, signal_marked
 from fairtrial.subjects.starting import not_started
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Child:
 
     def _kill(self, children: list[psutil.Process]) -> None:
         self._signal_group(signal.SIGKILL)
-        signal_marked(self._others(), self._pair, signal.SIGKILL)
+        signal_marked((pid for pid in iter_marked(self._pair) if pid != self.pid), self._pair, signal.SIGKILL)
         _signal_children(children, signal.SIGKILL)
 
     def _others(self) -> list[int]:

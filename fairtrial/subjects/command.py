@@ -6,9 +6,7 @@ Case text reaches a program as bytes of its own, never through a shell. What a p
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -25,7 +23,7 @@ from fairtrial.subjects.ending import exit_line, signal_name
 from fairtrial.subjects.environment import check_env, redactor_for, resolve_env
 from fairtrial.subjects.process import ProcessResult, run_process
 from fairtrial.subjects.reaper import Reaper
-from fairtrial.subjects.starting import OUR_SIDE
+from fairtrial.subjects.starting import OUR_SIDE, check_program
 
 ERROR_TAIL: Final = 8 * 1024
 """Bytes of stderr that an answer keeps: the last ones, after redaction."""
@@ -58,12 +56,8 @@ class CommandSubject:
         if not self._cwd.is_dir():
             raise SpecError(f'the working folder "{self._cwd}" is not a folder.', place="task.cwd")
         program = self._argv[0].texts[0] if not self._argv[0].paths else None
-        if program is not None and not self._finds(program):
-            raise SpecError(
-                f'the program "{program}" was not found, or may not be executed.',
-                hint="A name without a slash is looked up in PATH; one with a slash starts from the working folder.",
-                place="task.command",
-            )
+        if program is not None:
+            check_program(program, env=self._env, cwd=self._cwd, place="task.command")
         return []
 
     def check_cases(self, cases: Sequence[Case]) -> None:
@@ -90,13 +84,6 @@ class CommandSubject:
 
     async def close(self) -> None:
         """Nothing is held between trials."""
-
-    def _finds(self, program: str) -> bool:
-        if "/" in program:
-            path = self._cwd / program
-            return path.is_file() and os.access(path, os.X_OK)
-        path_variable = self._env.get("PATH", os.defpath)
-        return shutil.which(program, path=os.fsdecode(path_variable)) is not None
 
     def _environment(self, request: TrialRequest) -> dict[str, str | bytes]:
         return {

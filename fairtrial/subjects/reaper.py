@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 MARK_PREFIX: Final = "FAIRTRIAL_MARK_"
 
@@ -47,20 +47,26 @@ def mark_pairs(mark: dict[str, str]) -> tuple[bytes, ...]:
     return tuple(os.fsencode(f"{name}={value}") for name, value in mark.items())
 
 
-def find_marked(pair: bytes) -> list[int]:
-    """Return the ids of the living processes whose environment holds `pair`; ours is never among them.
+def iter_marked(pair: bytes) -> Iterator[int]:
+    """Yield the ids of the living processes whose environment holds `pair`; ours is never among them.
 
-    Empty where there is no /proc. Processes of other users cannot be read and are skipped.
+    None where there is no /proc. Processes of other users cannot be read and are skipped.
     """
     if not _PROC.is_dir():
-        return []
+        return
     own = os.getpid()
-    pids = (int(entry) for entry in os.listdir(_PROC) if entry.isdigit())  # noqa: PTH208 - half the cost of iterdir
-    return [pid for pid in pids if pid != own and _bears(pid, pair)]
+    for entry in os.listdir(_PROC):  # noqa: PTH208 - half the cost of iterdir
+        if entry.isdigit() and int(entry) != own and _bears(int(entry), pair):
+            yield int(entry)
+
+
+def find_marked(pair: bytes) -> list[int]:
+    """Return what iter_marked yields."""
+    return list(iter_marked(pair))
 
 
 def signal_marked(pids: Iterable[int], pair: bytes, number: int) -> None:
-    """Send a signal to those of `pids` that still bear `pair`.
+    """Send a signal to those of `pids` that still bear `pair`, each as soon as it is yielded.
 
     The descriptor pins the process before its mark is read again, so a reused id is never hit.
     """
@@ -166,25 +172,21 @@ def _wait_for_the_end(parent: int) -> bool:
 
 
 def _end_marked(pair: bytes, *, second_look: bool) -> None:
-    number, since = signal.SIGTERM, time.monotonic()
+    since = time.monotonic()
     told: set[int] = set()
     looked_again = not second_look
-    while time.monotonic() - since < _TERM_S + _KILL_S:
+    while (passed := time.monotonic() - since) < _TERM_S + _KILL_S:
+        if passed >= _TERM_S:
+            # Found and killed one by one: what forks and ends all the time is gone again after a whole look.
+            signal_marked(iter_marked(pair), pair, signal.SIGKILL)
         pids = find_marked(pair)
-        if not pids:
-            if looked_again:
-                return
-            looked_again = True
-            time.sleep(_SECOND_LOOK_S)
-            continue
-        looked_again = not second_look
-        if time.monotonic() - since >= _TERM_S:
-            number = signal.SIGKILL
-        # A second TERM makes many programs skip their tidying up; KILL may be repeated.
-        due = pids if number == signal.SIGKILL else [pid for pid in pids if pid not in told]
-        signal_marked(due, pair, number)
+        if not pids and looked_again:
+            return
+        looked_again = not pids or not second_look
+        # A second TERM makes many programs skip their tidying up.
+        signal_marked([pid for pid in pids if pid not in told], pair, signal.SIGTERM)
         told.update(pids)
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_S if pids else _SECOND_LOOK_S)
 
 
 def _bears(pid: int, pair: bytes) -> bool:

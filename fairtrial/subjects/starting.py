@@ -1,4 +1,4 @@
-"""Why a program could not be started, by name.
+"""Whether a program is there, and why it could not be started, by name.
 
 A full machine is not the program's fault: those kinds are in OUR_SIDE and become infra losses, never failed answers.
 """
@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from fairtrial.errors import SpecError
 
 OUR_SIDE: Final = frozenset({"no_resources"})
 
@@ -39,6 +43,21 @@ class NotStarted(Exception):
         super().__init__(message)
         self.kind = kind
         self.message = message
+
+
+def check_program(program: str, *, env: Mapping[str, str | bytes], cwd: Path, place: str) -> None:
+    """Raise SpecError when `program` cannot be found with the PATH of `env`, or may not be executed."""
+    if "/" in program:
+        path = cwd / program
+        is_found = path.is_file() and os.access(path, os.X_OK)
+    else:
+        is_found = shutil.which(program, path=os.fsdecode(env.get("PATH", os.defpath))) is not None
+    if not is_found:
+        raise SpecError(
+            f'the program "{program}" was not found, or may not be executed.',
+            hint="A name without a slash is looked up in PATH; one with a slash starts from the working folder.",
+            place=place,
+        )
 
 
 def not_started(error: OSError | ValueError, program: str | bytes, cwd: str | None) -> NotStarted:

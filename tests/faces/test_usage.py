@@ -46,6 +46,7 @@ WRONG_CALLS = {
     "missing spec": (["run", "nope.json"], "nope.json"),
     "an experiment as spec": (["run", "exp_01M6SAJYC5RM7A5TCT65R3SFSM"], "--resume"),
     "unknown experiment": (["run", "--resume", "exp_01M6SAJYC5RM7A5TCT65R3SFSM"], "no store"),
+    "a word to resume that is no experiment": (["run", "s.json", "--resume", "foo"], "exp_"),
     "nothing to resume": (["run", "s.json", "--resume"], "exp list"),
     "unknown dataset": (["run", "s.json", "-d", "smoke"], "./smoke.jsonl"),
     "missing dataset": (["run", "s.json", "-d", "./smoke.jsonl"], "smoke.jsonl"),

@@ -112,8 +112,14 @@ def test_r61_without_the_login_nothing_is_told_and_nothing_done(
     assert ask(prefect_server, method, path, body, **headers).status == 401
 
 
-def test_r61_health_alone_is_open(prefect_server: Server) -> None:
-    assert ask(prefect_server, "GET", "/api/health").status == 200
+def test_r61_what_is_open_without_the_login_tells_nothing_of_ours(prefect_server: Server) -> None:
+    assert ask(prefect_server, "GET", "/api/health").body == b"true"
+    ready = ask(prefect_server, "GET", "/api/ready")
+    assert (ready.status, ready.json) == (200, {"message": "OK"})
+    for path in ("/", "/v2/", "/ui-settings", "/docs", "/openapi.json"):
+        page = ask(prefect_server, "GET", path)
+        assert page.status in (200, 307, 404), path
+        assert prefect_server.auth.encode() not in page.body
 
 
 def test_r61_a_login_without_the_token_changes_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -164,6 +165,13 @@ def test_extraction_takes_the_first_group_of_the_chosen_match(
     grade: Ask, output: str, options: dict[str, Any], score: int
 ) -> None:
     assert grade(output, expected="18", kind="exact", **options).score == score
+
+
+def test_a_text_with_ten_million_matches_ends_at_the_same_limit(grade: Ask) -> None:
+    began = time.monotonic()
+    found = grade(b"a" * 10_000_000, kind="exact", expected="a", extract="a")
+    assert time.monotonic() - began < 2.5
+    assert found.state == "error"
 
 
 def test_no_match_of_extract_is_0_with_that_reason(grade: Ask) -> None:

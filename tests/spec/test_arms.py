@@ -119,6 +119,11 @@ def test_k93_files_are_compared_from_each_specs_own_folder(tmp_path: Path):
     assert "dataset" in refused(arm("a", one), arm("b", two)).message
     graders = refused(arm("a", one, graders=[python], dataset="n"), arm("b", two, graders=[python], dataset="n"))
     assert "graders[0].path" in graders.message
+    command = {"kind": "command", "command": ["python3", "g.py"]}
+    graders = refused(arm("a", one, graders=[command], dataset="n"), arm("b", two, graders=[command], dataset="n"))
+    assert f"graders[0].cwd: {one} in a, {two} in b" in graders.message
+    in_one = [{**command, "cwd": "../one"}]
+    check_arms([arm("a", one, graders=[command], dataset="n"), arm("b", two, graders=in_one, dataset="n")])
     # A name is no path and means the same dataset from everywhere.
     check_arms([arm("a", one, dataset="smoke@1"), arm("b", two, dataset="smoke@1")])
     assert "smoke@1 in a, smoke@2 in b" in refused(arm("a", dataset="smoke@1"), arm("b", dataset="smoke@2")).message

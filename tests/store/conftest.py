@@ -79,11 +79,13 @@ Make = Callable[..., ExperimentRecord]
 
 @pytest.fixture
 def make(engine: Engine) -> Make:
-    """Store an experiment: `make("name", arms=("base", "cand"), n_cases=4)`."""
+    """Store an experiment: `make("name", arms=("base", "cand"), n_cases=4)`, `into` another store if one is given."""
 
-    def store(*arguments: Any, cases: Sequence[CaseRef] | None = None, **changes: Any) -> ExperimentRecord:
+    def store(
+        *arguments: Any, cases: Sequence[CaseRef] | None = None, into: Engine = engine, **changes: Any
+    ) -> ExperimentRecord:
         record = record_of(*arguments, **changes)
-        save_experiment(engine, record, cases_for(record) if cases is None else cases)
+        save_experiment(into, record, cases or cases_for(record))
         return record
 
     return store

@@ -296,7 +296,7 @@ def holder_age(engine: Engine, experiment: str) -> float:
 def test_the_databases_clock_is_fine_enough_for_a_lease(engine: Engine) -> None:
     with engine.connect() as connection:
         before, shown, after = time.time(), database_clock(connection), time.time()
-    # SQLite counts in milliseconds; a day number above 2**21 in a double is off by at most 2**-32 days, 20 microseconds.
+    # SQLite counts in milliseconds; a day number above 2**21 in a double is off by at most 2**-32 days: 20 us.
     assert before - 0.002 < shown < after + 0.002
 
 

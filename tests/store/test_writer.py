@@ -19,7 +19,7 @@ from fairtrial.errors import ConflictError, FairtrialError, StoreError
 from fairtrial.records.experiment import ExperimentRecord
 from fairtrial.store import writer as writer_module
 from fairtrial.store.database import open_database, sqlite_url
-from fairtrial.store.experiments import save_experiment, summaries_of
+from fairtrial.store.experiments import summaries_of
 from fairtrial.store.lease import LEASE_S, acquire, this_process
 from fairtrial.store.writer import Write, Writer
 
@@ -303,8 +303,9 @@ def test_r10_on_a_full_disk_what_was_acknowledged_stays_and_a_new_owner_goes_on(
 ) -> None:
     disk = small_disk(mb=2)
     engine = open_database(sqlite_url(disk / "fairtrial.db"))
-    record = make()
-    save_experiment(engine, record, [])
+    record = make(into=engine)
+    filler = disk / "filler"
+    filler.write_bytes(b"x" * 1024 * 512)
     writer = writer_for(engine, record)
     acknowledged, failure = 0, None
     while failure is None:
@@ -320,6 +321,13 @@ def test_r10_on_a_full_disk_what_was_acknowledged_stays_and_a_new_owner_goes_on(
     with engine.connect() as connection:
         assert connection.exec_driver_sql("select count(*) from attempt").scalar() == acknowledged
         assert connection.exec_driver_sql("pragma integrity_check").scalar() == "ok"
+    # The owner is this process, which lives; its lease was not given back, for that would have been a write.
+    filler.unlink()
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"update lease set heartbeat_at = heartbeat_at - {LEASE_S}")
+    writer = writer_for(engine, record)
+    assert run(writer, begun(record, acknowledged)) == [None]
+    writer.close()
     engine.dispose()
 
 

@@ -269,6 +269,12 @@ def test_k99_a_secret_printed_by_the_agent_is_nowhere_in_the_answer(ask: Any) ->
     assert b"c2stbGl2ZS0wMTIzNDU2Nzg5" not in answer.error
 
 
+def test_k99_a_secret_at_the_beginning_of_the_kept_error_is_not_left_half(ask: Any) -> None:
+    code = f"import os,sys; sys.stderr.write(os.environ['K'] + 'x' * {ERROR_TAIL - 10}); sys.exit(1)"
+    answer = ask([PYTHON, "-c", code], env={"K": {"from_env": "K"}}, environ={"K": SECRET})
+    assert SECRET[-10:].encode() not in answer.error
+
+
 def test_k99_a_secret_at_the_cut_is_not_left_half(ask: Any) -> None:
     code = "import os,sys; sys.stdout.write('x' * (10_000_000 - 10) + os.environ['K'] + 'more')"
     answer = ask([PYTHON, "-c", code], env={"K": {"from_env": "K"}}, environ={"K": SECRET})

@@ -266,7 +266,7 @@ def test_r31_a_daemon_that_ignores_term_is_found_and_ended(
 
 
 def test_r31_a_child_that_cleared_its_environment_and_left_the_group_ends_with_the_timeout(tmp_path: Path) -> None:
-    line = f"env -i /usr/bin/setsid /bin/sh -c 'echo $$ > {tmp_path}/pid; exec sleep 300'"
+    line = f"env -i /usr/bin/setsid /bin/sh -c 'trap \"\" TERM; echo $$ > {tmp_path}/pid; exec sleep 300'"
     result = run("/bin/sh", "-c", line, timeout_s=0.7)
     assert result.timed_out
     assert not is_alive(int((tmp_path / "pid").read_text()))
@@ -433,6 +433,29 @@ time.sleep(300)
     result = python(code, timeout_s=1.0)
     assert result.timed_out
     assert find_pids("again(*_)") == []
+
+
+HOPPERS = """
+import os, sys, time
+for _ in range(12):
+    if os.fork() == 0:
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            time.sleep(0.005)
+            if os.fork():
+                os._exit(0)
+            os.setsid()
+        os._exit(0)
+print("hop", flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.mark.fire
+def test_r31_processes_that_keep_changing_their_id_are_ended() -> None:
+    result = python(HOPPERS, timeout_s=1.0)
+    assert (result.timed_out, result.stdout) == (True, b"hop\n")
+    assert find_pids(HOPPERS) == []
 
 
 @pytest.mark.parametrize("cancels", [1, 2])
