@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairtrial.spec.arms import ArmSpec, check_arms, parse_arm
-
 from faces.cli.store import Store
 from fairtrial.engine.create import ONLY_ARM, Asked
 from fairtrial.engine.plan import SLICE_BLOCKS
 from fairtrial.errors import SpecError
+from fairtrial.spec.arms import ArmSpec, check_arms, parse_arm
 from fairtrial.spec.dataset import Dataset, dataset_from_content, load_dataset
-from fairtrial.spec.loader import LoadedSpec, load_spec, parse_grader
+from fairtrial.spec.files import is_path
+from fairtrial.spec.loader import LoadedSpec, load_spec, parse_grader, parse_spec
 from fairtrial.spec.selection import Selection
-from fairtrial.store.datasets import get_dataset, is_path
+from fairtrial.store.datasets import get_dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def ask(flags: RunFlags, store: Store) -> Asked:
     arms = tuple(ArmSpec(arm.name, _apply(arm.loaded, flags)) for arm in _arms(flags))
     if len(arms) > 1:
         check_arms(arms)
-    dataset_name, dataset = _dataset(arms[0].loaded, flags, store)
+    dataset_name, dataset = _dataset(arms[0].loaded, store)
     return Asked(
         name=flags.name or arms[0].loaded.spec.name or "unnamed",
         arms=arms,
@@ -84,38 +84,50 @@ def _load(text: str) -> LoadedSpec:
 
 
 def _apply(loaded: LoadedSpec, flags: RunFlags) -> LoadedSpec:
-    spec = loaded.spec
+    """Return the spec with the flags in it, checked like a spec that said the same. Raises SpecError."""
+    spec, here = loaded.spec, Path.cwd()
     changes: dict[str, Any] = {}
+    if flags.dataset is not None:
+        changes["dataset"] = str(here / flags.dataset) if is_path(flags.dataset) else flags.dataset
     if flags.graders:
-        here = Path.cwd()
-        changes["graders"] = [_at(parse_grader(text, place=f"-g {text[:40]}"), here) for text in flags.graders]
+        given = [parse_grader(text, place=f"-g, number {at}") for at, text in enumerate(flags.graders, start=1)]
+        changes["graders"] = [_from_here(grader, here) for grader in given]
     if flags.trials is not None:
         changes["trials"] = flags.trials
     if flags.seed is not None:
         changes["seed"] = flags.seed
     limits = {"trial_timeout_s": flags.trial_timeout_s, "retries": flags.retries}
-    given = {key: value for key, value in limits.items() if value is not None}
-    if given:
-        changes["limits"] = spec.limits.model_copy(update=given)
+    if any(value is not None for value in limits.values()):
+        changes["limits"] = spec.limits.model_copy(
+            update={key: value for key, value in limits.items() if value is not None}
+        )
     if not changes:
         return loaded
-    # model_copy does not validate; what flags give is checked like the spec itself.
-    checked = type(spec).model_validate(spec.model_copy(update=changes).model_dump())
-    return LoadedSpec(spec=checked, path=loaded.path, folder=loaded.folder)
+    document = spec.model_copy(update=changes).model_dump(mode="json")
+    checked = parse_spec(document, place="flags", folder=loaded.folder)
+    return LoadedSpec(spec=checked.spec, path=loaded.path, folder=loaded.folder)
 
 
-def _at(grader: Any, folder: Path) -> Any:
-    """Return a grader given on the command line with its path made absolute: it is meant from here."""
-    path = getattr(grader, "path", None)
-    return grader if path is None else grader.model_copy(update={"path": str((folder / path).resolve())})
+def _from_here(grader: Any, here: Path) -> Any:
+    """Return a grader given on the command line with its paths made absolute: they start here, in no spec's folder."""
+    changes = {}
+    if getattr(grader, "path", None) is not None:
+        changes["path"] = str(here / grader.path)
+    if hasattr(grader, "cwd"):
+        changes["cwd"] = str(here / (grader.cwd or "."))
+    return grader.model_copy(update=changes)
 
 
-def _dataset(loaded: LoadedSpec, flags: RunFlags, store: Store) -> tuple[str, Dataset]:
-    text = flags.dataset or loaded.spec.dataset
+def _dataset(loaded: LoadedSpec, store: Store) -> tuple[str, Dataset]:
+    text = loaded.spec.dataset
     if text is None:
-        raise SpecError(f"{loaded.path} names no dataset.", hint='Add "dataset" to the spec, or pass -d PATH or NAME.')
+        raise SpecError(
+            "the spec names no dataset.",
+            hint='Add "dataset" to it, or pass -d PATH or NAME.',
+            place=str(loaded.path) if loaded.path else None,
+        )
     if is_path(text):
-        path = Path(text) if flags.dataset else loaded.folder / text
+        path = loaded.folder / text
         return path.name, load_dataset(path)
     with store.engine.connect() as connection:
         found = get_dataset(connection, text)

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fairtrial.errors import SpecError
 from fairtrial.hashing import canonical_json
+from fairtrial.spec.files import is_path
 from fairtrial.spec.loader import LoadedSpec
 from fairtrial.spec.models import CommandGrader, ExperimentSpec, GraderSpec, PythonGrader
 from fairtrial.spec.text import shown
@@ -87,9 +88,9 @@ def check_arms(arms: Sequence[ArmSpec]) -> None:
     lines = [line for other in arms[1:] for line in _disagreements(arms[0], other)]
     if lines:
         raise SpecError(
-            "the arms disagree where they must not:\n  " + "\n  ".join(lines),
+            "the arms disagree where they must not:\n  " + "\n  ".join(lines) + ".",
             code="arms_disagree",
-            hint="\nDataset, graders, trials and seed are shared; task and limits may differ.",
+            hint="Dataset, graders, trials and seed are shared; task and limits may differ.",
         )
 
 
@@ -122,7 +123,9 @@ def _disagreements(first: ArmSpec, other: ArmSpec) -> Iterator[str]:
     a, b = first.loaded, other.loaded
     found: list[Difference] = []
     if _dataset_identity(a) != _dataset_identity(b):
-        found.append(_difference("dataset", a.spec.dataset, b.spec.dataset))
+        same_text = a.spec.dataset == b.spec.dataset
+        sides = [_dataset_identity(side) if same_text else side.spec.dataset for side in (a, b)]
+        found.append(_difference("dataset", *sides))
     found += _grader_differences(a, b)
     for key in ("trials", "seed"):
         one, two = getattr(a.spec, key), getattr(b.spec, key)
@@ -132,11 +135,11 @@ def _disagreements(first: ArmSpec, other: ArmSpec) -> Iterator[str]:
         yield f"{difference.path}: {difference.a} in {first.name}, {difference.b} in {other.name}"
 
 
-def _dataset_identity(loaded: LoadedSpec) -> object:
+def _dataset_identity(loaded: LoadedSpec) -> str | None:
     name = loaded.spec.dataset
-    if name is None or not ("/" in name or "\\" in name or "." in name.partition("@")[0]):
+    if name is None or not is_path(name):
         return name
-    return _resolved(loaded.folder, name)
+    return str(_resolved(loaded.folder, name))
 
 
 def _grader_differences(a: LoadedSpec, b: LoadedSpec) -> Iterator[Difference]:

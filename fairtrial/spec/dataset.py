@@ -75,6 +75,9 @@ def load_dataset(path: Path) -> Dataset:
         raise _unknown_suffix(name, place)
     if size > MAX_JSON_BYTES and name.endswith(LIST_SUFFIXES):
         _raise_list_too_long(place)
+    if size > MAX_DATASET_BYTES:
+        # Said now and not after a gigabyte of cases has been read.
+        raise InputError(f"the file is longer than the limit of {MAX_DATASET_BYTES:,} bytes.", place=place)
     try:
         with path.open("rb") as raw:
             stream = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw

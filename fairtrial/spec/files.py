@@ -57,3 +57,8 @@ def _names_in(folder: Path) -> list[str]:
         return sorted(entry.name for entry in folder.iterdir())
     except OSError:
         return []
+
+
+def is_path(text: str) -> bool:
+    """Return whether a dataset argument means a file: it has a slash or a suffix. Else it is a registered name."""
+    return any(sign in text for sign in "/\\.")

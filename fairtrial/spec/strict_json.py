@@ -131,7 +131,8 @@ class JsonLines(Iterator[JsonLine]):
         self._stream = stream
         self._place = place
         self._max_line_bytes = max_line_bytes
-        self._bytes_left = max_bytes
+        self._max_bytes = max_bytes
+        self._n_read = 0
         self._number = 0
         self._pending_blanks = 0
 
@@ -172,10 +173,9 @@ class JsonLines(Iterator[JsonLine]):
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
         if len(line) > self._max_line_bytes:
             raise InputError(f"the line is longer than the limit of {self._max_line_bytes:,} bytes.", place=place)
-        if self._bytes_left is not None:
-            self._bytes_left -= len(raw)
-            if self._bytes_left < 0:
-                raise InputError("the file, unpacked, is longer than the limit for datasets.", place=place)
+        self._n_read += len(raw)
+        if self._max_bytes is not None and self._n_read > self._max_bytes:
+            raise InputError(f"the file is longer than the limit of {self._max_bytes:,} bytes, unpacked.", place=place)
         if b"\r" in line or (raw.endswith(b"\r") and not raw.endswith(b"\n")):
             raise InputError(
                 "a carriage return stands alone; lines end in LF or CRLF.",

@@ -11,7 +11,7 @@ from typing import Final
 
 from fairtrial.errors import InputError
 from fairtrial.hashing import JsonValue
-from fairtrial.spec.text import MAX_DEPTH, MAX_SPEC_BYTES, decode_text, position_at, shown
+from fairtrial.spec.text import MAX_DEPTH, MAX_SPEC_BYTES, decode_text, max_integer_digits, position_at, shown
 
 # Comments and the four kinds of string, so that what is in them does not count; each also matches when left open.
 _TOKEN: Final = re.compile(
@@ -25,9 +25,14 @@ _TOKEN: Final = re.compile(
 )
 _TOML_PLACE: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
+_DIGITS: Final = re.compile(r"[0-9](?:_?[0-9])*+")
+_TOO_LONG: Final = "an integer has more than {:,} digits."
+
+# A quoted key with an escape in it is not found; it then has the place of its table.
+_KEY: Final = r"""(?:[A-Za-z0-9_-]++|"[^"\\\n]*+"|'[^'\n]*+')"""
+_KEY_PART: Final = re.compile(_KEY)
 _LINE_HEAD: Final = re.compile(
-    r"^[ \t]*(?:(?P<table>\[\[?)[ \t]*(?=[A-Za-z0-9_.-]+[ \t]*\])|(?=[A-Za-z0-9_.-]+[ \t]*=))(?P<name>[A-Za-z0-9_.-]+)",
-    re.MULTILINE,
+    rf"^[ \t]*+(?P<table>\[\[?)?[ \t]*+(?P<name>{_KEY}(?:[ \t]*+\.[ \t]*+{_KEY})*+)[ \t]*+(?(table)\]|=)", re.MULTILINE
 )
 
 
@@ -56,7 +61,8 @@ def parse_toml(data: bytes | str, *, place: str) -> JsonValue:
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(error, text, place) from None
     except ValueError:
-        raise InputError("an integer is too long, or no integer.", place=place) from None
+        # Python's limit on decimal digits; the reader has no hook for integers.
+        raise _long_integer(text, place) from None
     return _checked(document, text, place)
 
 
@@ -65,16 +71,17 @@ def toml_positions(text: str) -> dict[tuple[str | int, ...], int]:
     found: dict[tuple[str | int, ...], int] = {}
     table: tuple[str | int, ...] = ()
     n_of: dict[tuple[str | int, ...], int] = {}
-    for match in _LINE_HEAD.finditer(text):
-        dotted = tuple(match.group("name").split("."))
+    for match in _LINE_HEAD.finditer(_blanked(text, '"""', "'''")):
+        path = () if match.group("table") else table
+        for key in _KEY_PART.findall(match.group("name")):
+            # A table below a list of tables belongs to the last one.
+            index = (n_of[path] - 1,) if path in n_of else ()
+            path = (*path, *index, key.strip("\"'"))
+        if match.group("table") == "[[":
+            n_of[path] = n_of.get(path, 0) + 1
+            path = (*path, n_of[path] - 1)
         if match.group("table"):
-            table = dotted
-            if match.group("table") == "[[":
-                table = (*dotted, n_of.get(dotted, 0))
-                n_of[dotted] = n_of.get(dotted, 0) + 1
-            path = table
-        else:
-            path = (*table, *dotted)
+            table = path
         found.setdefault(path, match.start("name"))
     return found
 
@@ -109,8 +116,8 @@ def _finite(text: str) -> float:
 
 
 def _not_finite(number: str, text: str, place: str) -> InputError:
-    # The reader's hook gives no place, so the number is looked for where a value begins, strings and comments blanked.
-    bare = _TOKEN.sub(lambda m: m.group() if len(m.group()) == 1 else " " * len(m.group()), text)
+    # The reader's hook gives no place, so the number is looked for where a value begins.
+    bare = _blanked(text, '"', "'", "#")
     found = re.search(r"[=\[,]\s*(" + re.escape(number) + r")(?![\w.+-])", bare)
     at = position_at(text, found.start(1) if found else 0)
     message = "the number is too large for a float." if number[-1].isdigit() else f"{number} is not a finite number."
@@ -119,25 +126,49 @@ def _not_finite(number: str, text: str, place: str) -> InputError:
 
 def _checked(document: dict[str, object], text: str, place: str) -> JsonValue:
     """Return the document with every value checked. Not by recursion: tables and dotted keys nest without brackets."""
+    largest = 10 ** max_integer_digits()
     waiting: list[tuple[tuple[str | int, ...], object]] = [((), document)]
     while waiting:
         path, value = waiting.pop()
         if len(path) > MAX_DEPTH:
-            raise InputError(f"keys are nested deeper than {MAX_DEPTH} levels.", place=place)
+            raise InputError(f"keys are nested deeper than {MAX_DEPTH} levels.", place=_place_of(path, text, place))
         if isinstance(value, dict):
             waiting.extend(((*path, key), inner) for key, inner in value.items())
         elif isinstance(value, list):
             waiting.extend(((*path, number), inner) for number, inner in enumerate(value))
+        elif isinstance(value, int) and abs(value) >= largest:
+            # Written in base 2, 8 or 16, which no limit of Python's holds back; it could not be written in decimal.
+            raise InputError(_TOO_LONG.format(max_integer_digits()), place=_place_of(path, text, place))
         elif not isinstance(value, str | int | float):
-            offset = toml_positions(text).get(path)
-            at = None if offset is None else position_at(text, offset)
             raise InputError(
                 f"{shown('.'.join(map(str, path)))} is a date or time.",
                 hint="Put it in quotes to keep it as text.",
-                place=f"{place}:{at.line}:{at.column}" if at else place,
+                place=_place_of(path, text, place),
             )
     checked: JsonValue = document  # type: ignore[assignment]  # the walk above is the proof
     return checked
+
+
+def _long_integer(text: str, place: str) -> InputError:
+    limit = max_integer_digits()
+    numbers = _DIGITS.finditer(_blanked(text, '"', "'", "#"))
+    at = position_at(text, next((n.start() for n in numbers if len(n.group().replace("_", "")) > limit), 0))
+    return InputError(_TOO_LONG.format(limit), place=f"{place}:{at.line}:{at.column}")
+
+
+def _blanked(text: str, *openings: str) -> str:
+    """Return the text with blanks for every string or comment that begins with one of `openings`; offsets stay."""
+    return _TOKEN.sub(lambda m: " " * len(m.group()) if m.group().startswith(openings) else m.group(), text)
+
+
+def _place_of(path: tuple[str | int, ...], text: str, place: str) -> str:
+    """Return the place of the longest part of `path` that begins a line; a key inside a value has none of its own."""
+    positions = toml_positions(text)
+    for length in range(len(path), 0, -1):
+        if path[:length] in positions:
+            at = position_at(text, positions[path[:length]])
+            return f"{place}:{at.line}:{at.column}"
+    return place
 
 
 def _syntax_error(error: Exception, text: str, place: str) -> InputError:

@@ -15,11 +15,11 @@ from fairtrial.errors import InputError
 from fairtrial.hashing import JsonValue
 from fairtrial.spec.text import (
     MAX_DEPTH,
-    MAX_INTEGER_DIGITS,
     MAX_SPEC_BYTES,
     MAX_YAML_NODES,
     Position,
     decode_text,
+    max_integer_digits,
     position_at,
     shown,
 )
@@ -35,9 +35,6 @@ _OCTAL: Final = re.compile(r"0o[0-7]+")
 _HEX: Final = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-
-# As many hexadecimal digits still have fewer decimal ones than MAX_INTEGER_DIGITS.
-_MAX_BASED_DIGITS: Final = 3500
 
 # YAML 1.1, which PyYAML's scanner follows, ends a line at these and would fold them into a space.
 _OLD_BREAK: Final = re.compile("[\x85\u2028\u2029]")
@@ -157,11 +154,12 @@ class _Builder:
         if text in _BOOL:
             return _BOOL[text]
         if _DECIMAL.fullmatch(text):
-            if len(text) > MAX_INTEGER_DIGITS:
-                raise self._error(f"an integer has more than {MAX_INTEGER_DIGITS:,} digits.", at)
+            if len(text.lstrip("+-")) > max_integer_digits():
+                raise self._error(f"an integer has more than {max_integer_digits():,} digits.", at)
             return int(text)
         if _OCTAL.fullmatch(text) or _HEX.fullmatch(text):
-            if len(text) > _MAX_BASED_DIGITS:
+            # A hexadecimal digit is worth 1.21 decimal ones, and the value is written in decimal later.
+            if len(text) > max_integer_digits() / 1.25:
                 raise self._error("an integer is too long.", at)
             return int(text, 0)
         if _NOT_FINITE.fullmatch(text):
@@ -190,18 +188,25 @@ def _build(text: str, *, place: str) -> _Builder:
         raise InputError("the file is empty.", place=place)
     builder = _Builder(place)
     try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            builder.take(event)
+        loader = yaml.SafeLoader(text)
     except yaml.reader.ReaderError as error:
         raise InputError(
             f"the character U+{error.character:04X} may not stand in YAML.",
             place=_place(text, error.position, place),
         ) from None
+    try:
+        while loader.check_event():
+            builder.take(loader.get_event())  # type: ignore[no-untyped-call]  # PyYAML's stubs leave it out
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, place) from None
-    except (yaml.YAMLError, ValueError, OverflowError):
-        # chr() of an escape past U+10FFFF ends as a ValueError without a mark.
-        raise InputError("not valid YAML: an escape names no character.", place=place) from None
+    except (ValueError, OverflowError):
+        # chr() of an escape past U+10FFFF ends as a ValueError without a mark; the scanner still stands there.
+        at = _position(loader.get_mark())
+        raise InputError(
+            "not valid YAML: an escape names no character.", place=f"{place}:{at.line}:{at.column}"
+        ) from None
+    finally:
+        loader.dispose()
     if builder.n_documents == 0:
         raise InputError("the file is empty.", place=place)
     return builder

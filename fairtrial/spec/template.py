@@ -13,6 +13,7 @@ from typing import Final
 from fairtrial.errors import SpecError
 from fairtrial.hashing import JsonValue, canonical_json
 from fairtrial.spec.case import Case
+from fairtrial.spec.text import shown
 
 _PLACE: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _NAMES: Final = "{{input}}, {{input.field}}, {{id}} and {{fields.name}}"
@@ -49,15 +50,18 @@ def parse_template(text: str, *, place: str) -> Template:
     for path in paths:
         known = path == ("id",) or path[0] == "input" or (path[0] == "fields" and len(path) > 1)
         if not known or "" in path:
-            raise SpecError(
-                f"{{{{{'.'.join(path)}}}}} is not a variable of a case.", hint=f"There are {_NAMES}.", place=place
-            )
+            raise SpecError(f"{_written(path)} is not a variable of a case.", hint=f"There are {_NAMES}.", place=place)
     return Template(tuple(pieces[::2]), paths)
 
 
 def json_as_text(value: JsonValue) -> str:
     """Return a JSON value as a program reads it: text as it is, everything else as canonical JSON."""
     return value if isinstance(value, str) else canonical_json(value).decode("utf-8", "surrogatepass")
+
+
+def _written(path: tuple[str, ...]) -> str:
+    # Between the braces may stand anything, an escape code too.
+    return "{{" + shown(".".join(path))[1:-1] + "}}"
 
 
 def _look_up(case: Case, path: tuple[str, ...]) -> JsonValue:
@@ -69,7 +73,7 @@ def _look_up(case: Case, path: tuple[str, ...]) -> JsonValue:
             value = value[int(part)]
         else:
             raise MissingVariable(
-                f'case "{case.id}" has no {{{{{".".join(path)}}}}}.',
+                f"case {shown(case.id)} has no {_written(path)}.",
                 hint="Add it to the case, or leave the variable out of the command.",
             )
     return value  # type: ignore[return-value]  # every path starts at one of the three keys above

@@ -33,11 +33,6 @@ class DatasetVersion:
     created_at: float
 
 
-def is_path(text: str) -> bool:
-    """Return whether a dataset argument means a file: it has a slash or a suffix. Else it is a registered name."""
-    return any(sign in text for sign in "/\\.")
-
-
 def add_dataset(engine: Engine, name: str, *, digest: str, n_cases: int, source: str) -> tuple[DatasetVersion, bool]:
     """Register content under a name and return its version, and whether that version is new.
 

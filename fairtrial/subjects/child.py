@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fairtrial.subjects.pipes import PipeReader, PipeWriter, Sink
@@ -150,16 +151,21 @@ class Child:
 
     async def _end(self, grace_s: float) -> None:
         children = self._children()
-        others = self._others()
-        if self.has_exited and others:
-            # A helper that has said its last word may still be on its way out.
-            await asyncio.sleep(_SETTLE_S)
+        if self.has_exited:
             others = self._others()
-        if self.has_exited and not others:
-            self._signal_group(signal.SIGKILL)
-            return
-        self._note(others)
-        self._signal_group(signal.SIGTERM)
+            if others:
+                # A helper that has said its last word may still be on its way out.
+                await asyncio.sleep(_SETTLE_S)
+                others = self._others()
+            self._note(others)
+            if not others:
+                self._signal_group(signal.SIGKILL)
+                return
+            self._signal_group(signal.SIGTERM)
+        else:
+            # The group first and at once; finding the others takes longer the fuller the machine is.
+            self._signal_group(signal.SIGTERM)
+            others = self._others()
         # Members of the group have had their TERM; a second one makes many programs skip their tidying up.
         signal_marked([pid for pid in others if not self._is_member(pid)], self._pair, signal.SIGTERM)
         _signal_children(children, signal.SIGTERM)
@@ -174,7 +180,7 @@ class Child:
         while True:
             others = self._others()
             self._note(others)
-            if self.has_exited and not others:
+            if self.has_exited and not others and not any(_is_alive(child) for child in children or []):
                 return
             if time.monotonic() >= deadline:
                 return
@@ -211,10 +217,11 @@ class Child:
             return []
         import psutil
 
-        try:
-            return psutil.Process(self.pid).children(recursive=True)
-        except psutil.Error:
-            return []
+        found = []
+        for pid in _descendants(self.pid):
+            with contextlib.suppress(psutil.Error):
+                found.append(psutil.Process(pid))
+        return found
 
     def _on_exit(self) -> None:
         if self._pidfd is not None:
@@ -243,6 +250,35 @@ def _has_exited(process: subprocess.Popen[bytes]) -> bool:
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
     except ChildProcessError:
         return process.poll() is not None
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return the ids of all descendants. The kernel's own lists cost no look at every process of the machine."""
+    if not Path(f"/proc/{pid}/task/{pid}/children").exists():
+        import psutil
+
+        try:
+            return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+        except psutil.Error:
+            return []
+    found, waiting = [], [pid]
+    while waiting:
+        children = []
+        for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                children += [int(child) for child in task.read_text().split()]
+        found += children
+        waiting += children
+    return found
+
+
+def _is_alive(child: psutil.Process) -> bool:
+    import psutil
+
+    try:
+        return child.is_running() and child.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _signal_children(children: list[psutil.Process], number: int) -> None:

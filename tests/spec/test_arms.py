@@ -93,11 +93,11 @@ def test_arms_that_disagree_are_refused_naming_every_difference():
         "trials: 1 in a, 3 in b",
         "graders[0]: exact in a, iexact in c",
         "graders[1]: not set in a, regex in c",
-        "seed: 7 in a, 8 in c",
+        "seed: 7 in a, 8 in c.",
     ]
     number = {"kind": "number", "value": 1}
     error = refused(arm("a", graders=[number]), arm("b", graders=[{**number, "tolerance": 0.5}]))
-    assert error.message.endswith("\n  graders[0].tolerance: 0 in a, 0.5 in b")
+    assert error.message.endswith("\n  graders[0].tolerance: 0 in a, 0.5 in b.")
 
 
 def test_a_seed_in_one_arm_only_is_a_disagreement():
@@ -116,7 +116,8 @@ def test_k93_files_are_compared_from_each_specs_own_folder(tmp_path: Path):
     )
     absolute = {**python, "path": f"{one}/g.py"}
     check_arms([arm("a", one, graders=[python], dataset="n"), arm("b", two, graders=[absolute], dataset="n")])
-    assert "dataset" in refused(arm("a", one), arm("b", two)).message
+    message = refused(arm("a", one), arm("b", two)).message
+    assert f"dataset: {one}/q.jsonl in a, {two}/q.jsonl in b" in message
     graders = refused(arm("a", one, graders=[python], dataset="n"), arm("b", two, graders=[python], dataset="n"))
     assert "graders[0].path" in graders.message
     command = {"kind": "command", "command": ["python3", "g.py"]}
@@ -124,6 +125,7 @@ def test_k93_files_are_compared_from_each_specs_own_folder(tmp_path: Path):
     assert f"graders[0].cwd: {one} in a, {two} in b" in graders.message
     in_one = [{**command, "cwd": "../one"}]
     check_arms([arm("a", one, graders=[command], dataset="n"), arm("b", two, graders=in_one, dataset="n")])
+    assert "dataset" in refused(arm("a", one, dataset="q@2.jsonl"), arm("b", two, dataset="q@2.jsonl")).message
     # A name is no path and means the same dataset from everywhere.
     check_arms([arm("a", one, dataset="smoke@1"), arm("b", two, dataset="smoke@1")])
     assert "smoke@1 in a, smoke@2 in b" in refused(arm("a", dataset="smoke@1"), arm("b", dataset="smoke@2")).message

@@ -6,7 +6,8 @@ import dataclasses
 import gzip
 import json
 import os
-import time
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,17 @@ def test_k39_k89_a_folder_a_pipe_and_a_missing_file_are_refused(tmp_path: Path):
         assert message in str(caught.value)
 
 
+def test_r43_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path: Path):
+    path = tmp_path / "q.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"input": 1}\n')
+        # The rest of the file is a hole.
+        file.truncate(1024**3 + 1)
+    with pytest.raises(InputError) as caught:
+        load_dataset(path)
+    assert str(caught.value) == f"{path}: the file is longer than the limit of 1,073,741,824 bytes."
+
+
 def test_a_file_that_the_system_cannot_read_is_our_error(tmp_path: Path):
     path = tmp_path / "q.jsonl"
     # A regular file by its mode, whose first page is never mapped.
@@ -387,6 +399,24 @@ def test_k84_k85_separators_and_half_surrogates_are_escaped_in_the_stored_form(t
     assert dataset_from_content(dataset.content).cases[0].input == text
 
 
+def test_c02_k91_the_bytes_and_the_hash_of_a_dataset_are_the_same_everywhere(tmp_path: Path):
+    dataset = load(
+        tmp_path,
+        [
+            {"tags": ["de", "a"], "input": {"b": 1.0, "a": "é\u2028"}, "kind": "guard", "id": 7, "expected": None},
+            {"input": 10**22, "split": "test", "Z": [1e16, -0.0], "z": {"ü": 1}},
+        ],
+    )
+    # Written by hand from the rules of docs/datasets.md.
+    assert dataset.content.decode() == (
+        '{"expected":null,"id":"7","input":{"a":"é\\u2028","b":1.0},"kind":"guard","tags":["de","a"]}\n'
+        '{"Z":[1e+16,-0.0],"input":10000000000000000000000,"split":"test","z":{"ü":1}}\n'
+    )
+    # The digits: `sha256sum` of GNU coreutils 9.1 over those two lines, and over 10000000000000000000000 alone.
+    assert dataset.hash == "5a54047244933df01d4a79b8fef12f665694a9582d2c75a834b69d51dbce3f3c"
+    assert dataset.cases[1].id == "c_846d056ab2ef102a"
+
+
 def test_the_stored_form_leaves_out_nulls_and_defaults(tmp_path: Path):
     spelt_out = {"input": 1, "id": None, "kind": "ordinary", "split": None, "group": None, "tags": [], "topic": None}
     assert load(tmp_path, [spelt_out]).content == b'{"input":1,"topic":null}\n'
@@ -422,21 +452,37 @@ def test_a_label_of_null_is_not_a_missing_label(tmp_path: Path):
     assert null.label_hash != none.label_hash
 
 
-def test_200_000_small_cases_load_in_a_few_times_what_the_bare_decoder_takes(tmp_path: Path):
+# Alone in its process, so that neither what was tested before nor a tracer counts.
+MEASURE = """
+import json, pathlib, re, sys, time
+from fairtrial.spec.dataset import load_dataset
+
+def peak_mb():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) / 1024
+
+path = pathlib.Path(sys.argv[1])
+start = time.process_time()
+with path.open("rb") as file:
+    for line in file:
+        json.loads(line)
+bare_s, before_mb, start = time.process_time() - start, peak_mb(), time.process_time()
+dataset = load_dataset(path)
+print(json.dumps([len(dataset.cases), bare_s, time.process_time() - start, peak_mb() - before_mb]))
+"""
+
+
+def test_200_000_small_cases_load_in_a_few_times_what_the_bare_decoder_takes_and_in_600_mb(tmp_path: Path):
     path = tmp_path / "big.jsonl"
     with path.open("w") as lines:
         for n in range(200_000):
             lines.write(
                 f'{{"id": "q{n}", "input": {{"q": "What is {n} + 1?"}}, "expected": "{n + 1}", "topic": "a"}}\n'
             )
-    start = time.process_time()
-    with path.open("rb") as file:
-        for line in file:
-            json.loads(line)
-    bare = time.process_time() - start
-    start = time.process_time()
-    dataset = load_dataset(path)
-    took = time.process_time() - start
-    assert len(dataset.cases) == 200_000
+    done = subprocess.run([sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True)
+    n_cases, bare_s, took_s, memory_mb = json.loads(done.stdout)
+    print(f"{took_s:.1f} s, {took_s / bare_s:.1f} times the bare decoder, {memory_mb:.0f} MB")
+    assert n_cases == 200_000
     # Three hashes, a case and the stored line each; measured 5 to 8, the rest is for a busy machine.
-    assert took < 16 * bare
+    assert took_s < 16 * bare_s
+    # Measured 248 MB (CPython 3.11): 1.1 kB a case and twice the file of 17 MB.
+    assert memory_mb < 600

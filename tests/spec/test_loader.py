@@ -23,8 +23,8 @@ from fairtrial.spec.models import ExactGrader, FromEnv, NumberGrader, RegexGrade
 
 MINIMAL: dict[str, Any] = {"task": {"kind": "command", "command": ["true"]}}
 
-# The bar for any bad input is 2 s, and an idle machine holds it. Under tracing or load it takes several times as long; a
-# walk that is quadratic takes minutes.
+# The bar for any bad input is 2 s, and an idle machine holds it. Under tracing or load it takes several times as long;
+# a walk that is quadratic takes minutes.
 ENDS_WITHIN_S = 20
 
 

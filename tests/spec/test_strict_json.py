@@ -90,6 +90,8 @@ def test_k86_integers_and_minus_zero_are_exact():
 
 def test_k86_m04_a_very_long_integer_is_a_named_error():
     assert parse_json("9" * 4300, place="f") == int("9" * 4300)
+    assert parse_json("-" + "9" * 4300, place="f") == -int("9" * 4300)
+    assert refused("-" + "9" * 4301).endswith("an integer has more than 4,300 digits.")
     assert refused("9" * 5000) == "f.json:1:1: an integer has more than 4,300 digits."
 
 

@@ -51,6 +51,15 @@ def test_a_variable_no_case_can_have_is_refused_when_read(text: str) -> None:
         parse_template(text, place="task.command[1]")
 
 
+def test_a_refused_variable_is_shown_without_escape_codes_and_cut() -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_template("{{\x1b[31m" + "x" * 500 + "}}", place="task.command[1]")
+    message = str(caught.value)
+    assert message.startswith(r"task.command[1]: {{\x1b[31mxxx")
+    assert message.isprintable()
+    assert len(message) < 250
+
+
 @pytest.mark.parametrize("text", ["{{input.nope}}", "{{fields.nope}}", "{{input.n.x}}", "{{input.deep.list.7}}"])
 def test_a_missing_variable_names_case_and_variable(text: str) -> None:
     with pytest.raises(MissingVariable) as caught:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from fairtrial.subjects.child import ProcessCommand
-from fairtrial.subjects.process import ERROR_CAP, ProcessResult, run_process
+from fairtrial.subjects.process import ProcessResult, run_process
 from fairtrial.subjects.reaper import find_marked, mark_pairs, new_mark
 
 PYTHON = sys.executable
@@ -309,78 +309,6 @@ def test_r31_trials_side_by_side_do_not_end_each_others_children() -> None:
     assert long.duration_s >= 0.8
 
 
-def peak_rss_kb(line: str, timeout_s: float) -> tuple[int, ProcessResult]:
-    """Run in a process of its own, so that the peak is this run's; its base is measured before."""
-    code = """
-import asyncio, json, os, resource, sys
-from fairtrial.subjects.child import ProcessCommand
-from fairtrial.subjects.process import run_process
-async def main():
-    await run_process(ProcessCommand(("/bin/true",), dict(os.environ)), stdin=b"", timeout_s=5)
-    import psutil
-    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    r = await run_process(ProcessCommand(("/bin/sh", "-c", sys.argv[1]), dict(os.environ)), stdin=b"",
-                          timeout_s=float(sys.argv[2]))
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base
-    print(json.dumps([grown, r.timed_out, len(r.stdout), len(r.stderr), r.stdout_cut, r.stderr_cut, r.duration_s]))
-asyncio.run(main())
-"""
-    import json
-
-    found = subprocess.run(
-        [PYTHON, "-c", code, line, str(timeout_s)], capture_output=True, check=True, cwd=Path(__file__).parents[2]
-    )
-    grown, timed_out, n_out, n_err, out_cut, err_cut, duration_s = json.loads(found.stdout)
-    result = ProcessResult(
-        timed_out=timed_out,
-        stdout=b"x" * n_out,
-        stderr=b"x" * n_err,
-        stdout_cut=out_cut,
-        stderr_cut=err_cut,
-        duration_s=duration_s,
-    )
-    return grown, result
-
-
-@pytest.mark.parametrize(
-    ("line", "n_out", "n_err"),
-    [
-        ("yes", 10_000_000, 0),
-        ("yes >&2", 0, ERROR_CAP),
-        ("yes >&2 & yes", 10_000_000, ERROR_CAP),
-    ],
-)
-def test_r32_endless_output_is_cut_with_flat_memory_at_the_deadline(line: str, n_out: int, n_err: int) -> None:
-    grown_kb, result = peak_rss_kb(line, 2.0)
-    assert result.timed_out
-    assert 2.0 <= result.duration_s < 3.0
-    assert (len(result.stdout), len(result.stderr)) == (n_out, n_err)
-    assert (result.stdout_cut, result.stderr_cut) == (n_out > 0, n_err > 0)
-    # faults.md, R32: +32 MB at most.
-    assert grown_kb < 32_000
-
-
-@pytest.mark.slow
-def test_r32_ten_gigabytes_on_stdout_end_by_themselves() -> None:
-    grown_kb, result = peak_rss_kb("head -c 10000000000 /dev/zero", 120.0)
-    assert (result.timed_out, len(result.stdout), result.stdout_cut) == (False, 10_000_000, True)
-    assert grown_kb < 32_000
-
-
-def test_r32_the_first_bytes_of_stdout_and_the_last_of_stderr_are_kept() -> None:
-    code = "import sys; n=100_000; [print(i, file=f) for f in (sys.stdout, sys.stderr) for i in range(n)]"
-    result = python(code, output_cap=100)
-    assert result.stdout == b"".join(b"%d\n" % i for i in range(100))[:100]
-    assert result.stderr.endswith(b"99998\n99999\n")
-    assert len(result.stderr) == ERROR_CAP
-
-
-def test_output_of_exactly_the_cap_is_not_cut() -> None:
-    result = run("head", "-c", "1000", "/dev/zero", output_cap=1000)
-    assert (len(result.stdout), result.stdout_cut) == (1000, False)
-    assert run("head", "-c", "1001", "/dev/zero", output_cap=1000).stdout_cut
-
-
 BOMB = """
 import os, resource, sys, time
 resource.setrlimit(resource.RLIMIT_NPROC, (60, 60))
@@ -436,12 +364,13 @@ time.sleep(300)
 
 
 HOPPERS = """
-import os, sys, time
-for _ in range(12):
+import os, signal, time
+for _ in range(3):
     if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end = time.monotonic() + 30
         while time.monotonic() < end:
-            time.sleep(0.005)
+            time.sleep(0.01)
             if os.fork():
                 os._exit(0)
             os.setsid()
