@@ -1,0 +1,1 @@
+"""Schedules and triggers of flows; nothing is deployed yet."""

