@@ -106,8 +106,8 @@ def test_there_are_thirty_of_them_and_the_canaries_would_notice(tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         texts = Canaries(tmp_path / "canary", server).payloads()
-        # The same texts do what they say when a reader is careless: one by the shell, one by a call.
-        os.system(f"echo {texts[21]} > /dev/null")
+        # A careless reader does what the text says.
+        eval(next(text for text in texts if text.startswith("__import__")))
         assert (tmp_path / "canary").exists()
         socket.create_connection(server.getsockname()).close()
         server.accept()[0].close()
@@ -156,7 +156,7 @@ def test_r50_it_equals_itself_and_nothing_else(grade: Any, canaries: Canaries, k
         assert grade(text, kind=kind, value="never there").score == 0
         assert grade(other, expected=text, kind="exact").score == 0
     for text in texts:
-        if text.startswith('{"'):
+        if text.startswith('{"') and kind in ("exact", "iexact"):
             assert grade(text, expected=json.loads(text), kind=kind).score == 1
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from fairtrial.errors import SpecError
 from fairtrial.spec import examples
+from fairtrial.spec.arms import ArmSpec, check_arms, settings_that_differ
 from fairtrial.spec.dataset import LINE_SUFFIXES, LIST_SUFFIXES, RECORD_KEYS, load_dataset
-from fairtrial.spec.loader import load_spec, parse_grader, parse_spec
-from fairtrial.spec.models import ExperimentSpec, GraderSpec, Limits, Task
+from fairtrial.spec.loader import SPEC_SUFFIXES, load_spec, parse_grader, parse_spec
+from fairtrial.spec.models import ExperimentSpec, GraderSpec, Limits, RecordedTask, Task
 from fairtrial.spec.schema import case_schema, spec_markdown, spec_schema
 from fairtrial.spec.shape import all_kinds, models_in
 from fairtrial.spec.text import (
@@ -80,6 +81,40 @@ def test_c01_every_example_of_the_page_is_a_valid_spec_task_or_grader(tmp_path: 
         assert grader in parse_spec(document, place="docs", folder=tmp_path).spec.graders
         assert valid(document, spec_schema())
     assert (len(fenced(tasks, "json")), len(fenced(graders, "json"))) == (len(examples.TASKS), len(examples.GRADERS))
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SHIPPED = sorted(path for suffix in SPEC_SUFFIXES for path in EXAMPLES.glob(f"*/*{suffix}"))
+
+
+def test_c01_there_are_example_specs_of_both_kinds_of_task():
+    kinds = {load_spec(path).spec.task.kind for path in SHIPPED}
+    assert kinds == {"command", "recorded"}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_c01_every_example_spec_is_valid_and_so_are_its_dataset_and_its_files(path: Path):
+    loaded = load_spec(path)
+    assert valid(json.loads(path.read_text(encoding="utf-8")), spec_schema())
+    assert loaded.spec.dataset is not None
+    dataset = load_dataset(loaded.folder / loaded.spec.dataset)
+    assert dataset.warnings == ()
+    for line in (loaded.folder / loaded.spec.dataset).read_text(encoding="utf-8").splitlines():
+        assert valid(json.loads(line), case_schema())
+    task = loaded.spec.task
+    files = [task.path] if isinstance(task, RecordedTask) else (task.files or [])
+    assert files
+    assert all((loaded.folder / name).is_file() for name in files)
+
+
+@pytest.mark.parametrize(
+    "folder", sorted({path.parent for path in SHIPPED}, key=lambda folder: folder.name), ids=lambda folder: folder.name
+)
+def test_c01_the_example_specs_of_a_folder_can_be_arms_of_one_experiment(folder: Path):
+    arms = [ArmSpec(path.stem, load_spec(path)) for path in SHIPPED if path.parent == folder]
+    assert len(arms) > 1
+    check_arms(arms)
+    assert settings_that_differ(arms[0].loaded.spec, arms[1].loaded.spec) != []
 
 
 @pytest.mark.parametrize(
