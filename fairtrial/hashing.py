@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from fairtrial.errors import StoreError
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+
+
+# Made once: json.dumps with these arguments makes one a call, which costs more than a small case does.
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def canonical_json(value: object) -> bytes:
@@ -22,7 +26,7 @@ def canonical_json(value: object) -> bytes:
 
     Raises ValueError for NaN and the infinities, TypeError for what is not JSON.
     """
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _ENCODER.encode(value)
     return text.encode("utf-8", "surrogatepass")
 
 

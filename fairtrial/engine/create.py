@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ def prepare(asked: Asked, *, environ: Mapping[str, str]) -> Prepared:
     Raises SpecError; nothing is stored, started or asked of a subject.
     """
     cases = select(asked.dataset.cases, asked.selection)
+    graders = _same_graders(asked, environ)
+    asyncio.run(_load_graders(asked.arms[0], environ))
     warnings = [*asked.dataset.warnings, *_check(asked, cases, environ)]
     spec = asked.arms[0].loaded.spec
     seed = spec.seed if spec.seed is not None else draw_seed()
@@ -82,7 +85,7 @@ def prepare(asked: Asked, *, environ: Mapping[str, str]) -> Prepared:
             source=asked.dataset.source,
             n_cases=len(asked.dataset.cases),
         ),
-        graders=_same_graders(asked, environ),
+        graders=graders,
         arms=tuple(arm_record(arm) for arm in asked.arms),
         selection=asked.selection.to_json(),
         tags=tuple(spec.tags),
@@ -162,6 +165,19 @@ def _same_graders(asked: Asked, environ: Mapping[str, str]) -> tuple[GraderRecor
                     hint="Arms of one experiment are graded alike: use one grader file.",
                 )
     return first
+
+
+async def _load_graders(arm: ArmSpec, environ: Mapping[str, str]) -> None:
+    """Load every grader once and let it go: one that cannot be loaded is found before the first answer is paid for."""
+    reaper = Reaper()
+    graders = build_graders(arm.loaded.spec.graders, folder=arm.loaded.folder, environ=environ, reaper=reaper)
+    try:
+        for grader in graders:
+            await grader.prepare()
+    finally:
+        for grader in graders:
+            await grader.close()
+        reaper.close()
 
 
 def _check(asked: Asked, cases: Sequence[Case], environ: Mapping[str, str]) -> list[str]:

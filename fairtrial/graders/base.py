@@ -20,6 +20,9 @@ class Grader(Protocol):
     @property
     def version(self) -> str: ...
 
+    async def prepare(self) -> None:
+        """Load what grading needs. Raises SpecError when that fails, so that no answer is paid for in vain."""
+
     async def grade(self, output: bytes, *, case: Case, mark: dict[str, str]) -> Grade:
         """Return the grade of `output` for `case`; `mark` goes into the environment of any process started for it."""
 

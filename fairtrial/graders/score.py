@@ -71,6 +71,9 @@ class GraderBase:
     def version(self) -> str:
         return self._version
 
+    async def prepare(self) -> None:
+        """Most graders need nothing before the first answer."""
+
     def scored(self, score: object, reason: str = "") -> Grade:
         """Return a grade, which is an error when `score` is no score."""
         try:

@@ -56,8 +56,8 @@ def comparison_markdown(body: ComparisonBody, meta: Meta) -> str:
         "| | arm | pass | graded only | agent failures | lost |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
         *(
-            f"| {mark} | {markdown(side.label)} | {percent(side.pass_share)} | {_graded_only(side)} "
-            f"| {side.n_agent_failures} | {side.n_lost} |"
+            f"| {mark} | {markdown(side.label)} | {percent(side.pass_share)}{partial_text(side)} "
+            f"| {_graded_only(side)} | {side.n_agent_failures} | {side.n_lost} |"
             for mark, side in (("A", body.a), ("B", body.b))
         ),
     ]

@@ -26,7 +26,7 @@ def run_lines(body: RunBody, meta: Meta, *, width: int = WIDTH) -> list[str]:
         f"{shorten(visible(meta.names[0]), _NAME_WIDTH)}  {meta.experiments[0]}",
         f"dataset  {shorten(visible(meta.dataset), _NAME_WIDTH)}  {_size(body)}",
         *(f"warning  {visible(warning)}" for warning in body.warnings),
-        f"time     {duration(meta.duration_s)}   cost {cost_text(body, meta)}{_repeats(meta)}",
+        f"time     {_spent(body, meta)}",
     ]
     for side in body.arms:
         lines += ["", *_arm_lines(side, named=len(body.arms) > 1)]
@@ -39,15 +39,15 @@ def run_markdown(body: RunBody, meta: Meta) -> str:
     """Return the report of a run as Markdown in which text from outside is inert."""
     head = f"# {markdown(meta.names[0])}\n\n{meta.experiments[0]} · {markdown(meta.dataset)} · {headline(body)}"
     rows = [
-        "| arm | pass | 95% Wilson | trials | cost |",
-        "| --- | ---: | ---: | --- | ---: |",
+        "| arm | pass | 95% Wilson | trials |",
+        "| --- | ---: | ---: | --- |",
         *(
-            f"| {markdown(side.label)} | {percent(side.pass_share)} | {_wilson(side)} | {losses_text(side)} | "
-            f"{cost_text(body, meta) if len(body.arms) == 1 else ''} |"
+            f"| {markdown(side.label)} | {percent(side.pass_share)}{partial_text(side)} | {_wilson(side)} "
+            f"| {losses_text(side)} |"
             for side in body.arms
         ),
     ]
-    parts = [head, "\n".join(rows)]
+    parts = [head, "\n".join(rows), f"time {_spent(body, meta)}"]
     if body.warnings:
         parts.append("\n".join(f"- {markdown(warning)}" for warning in body.warnings))
     parts += [comparison_markdown(comparison, meta) for comparison in body.comparisons]
@@ -108,7 +108,6 @@ def _wilson(side: SideRecord) -> str:
     return f"[{percent(side.pass_low)}, {percent(side.pass_high)}]"
 
 
-def _repeats(meta: Meta) -> str:
-    if not meta.repeated_calls:
-        return ""
-    return f"   {count(meta.repeated_calls, 'call')} cut off by a stop or crash"
+def _spent(body: RunBody, meta: Meta) -> str:
+    repeats = f"   {count(meta.repeated_calls, 'call')} cut off by a stop or crash" if meta.repeated_calls else ""
+    return f"{duration(meta.duration_s)}   cost {cost_text(body, meta)}{repeats}"

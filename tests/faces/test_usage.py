@@ -96,6 +96,7 @@ WRONG_SPECS = {
     "doubled key": ('{"name": "a", "name": "b"}', "name"),
     "not JSON": ("{", "s.json:1"),
     "text for a number": (wrong({"trials": "3"}), "trials"),
+    "grader that cannot be loaded": (wrong({"graders": [{"kind": "python", "path": "broken.py"}]}), "broken.py"),
     "recording that is not there": (wrong({"task": {"kind": "recorded", "path": "no.jsonl"}}), "no.jsonl"),
 }
 
@@ -103,6 +104,7 @@ WRONG_SPECS = {
 @pytest.mark.parametrize("fault", WRONG_SPECS)
 def test_a_bad_spec_ends_with_64_before_anything_runs(exp: Any, spec: Path, fault: str) -> None:
     text, named = WRONG_SPECS[fault]
+    (spec.parent / "broken.py").write_text("def grade(output, case:\n")
     spec.write_text(text)
     run = exp("run", "s.json", "--json")
     assert run.code == 64, run.err

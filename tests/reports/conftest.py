@@ -43,7 +43,7 @@ class Build:
         done: int | None = None,
         **changes: Any,
     ) -> SideRecord:
-        """Return a side of one trial a case: n planned, `passed` of the graded ones pass, errors by outcome and kind."""
+        """Return a side of one trial a case: n planned, `passed` of the graded pass, errors by outcome and kind."""
         counts = {
             outcome: sum(k for out, _, k in errors if out == outcome) for outcome in ("agent_failure", "infra_loss")
         }
@@ -96,7 +96,7 @@ class Build:
                 method="paired bootstrap, expanded",
                 n_resamples=10_000,
                 seed=11,
-                reason=None if low is not None else "one paired case",
+                reason=None if low is not None else "one paired case: no interval",
             ),
             "flips": FlipsRecord(improved=improved, regressed=regressed, p=p),
             "decision": DecisionRecord.model_validate(

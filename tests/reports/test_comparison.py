@@ -35,9 +35,7 @@ def test_c09_to_c14_a_comparison_reads_as_in_the_source(build: Any, name: str) -
 
 
 def test_everything_at_once_reads_in_the_order_of_need(build: Any) -> None:
-    a = build.side(
-        "base", n=40, passed=18, errors=[("agent_failure", "exit_code", 3), ("infra_loss", "rate_limit", 2)]
-    )
+    a = build.side("base", n=40, passed=18, errors=[("agent_failure", "exit_code", 3), ("infra_loss", "rate_limit", 2)])
     b = build.side(
         "cand",
         n=40,
@@ -83,7 +81,7 @@ def test_c10_each_side_is_named_with_the_experiment_it_comes_from(build: Any) ->
     ("interval", "told"),
     [
         ((None, None, None), "B − A    not defined (1 paired case)"),
-        ((0.5, None, None), "B − A    +50.0pp (no interval: one paired case; 1 paired case)"),
+        ((0.5, None, None), "B − A    +50.0pp (one paired case: no interval; 1 paired case)"),
     ],
 )
 def test_what_cannot_be_computed_is_said_and_is_no_number(build: Any, interval: Any, told: str) -> None:
@@ -142,6 +140,8 @@ def test_k61_a_side_that_owes_trials_says_so(build: Any) -> None:
     lines = comparison_lines(build.comparison(b=partial), build.meta())
     assert lines[1].endswith("pass 54.5% (partial: 55 of 100 trials)")
     assert "partial" not in lines[0]
+    markdown = comparison_markdown(build.comparison(b=partial), build.meta())
+    assert "| B | cand | 54.5% (partial: 55 of 100 trials) |" in markdown
 
 
 def test_c14_lists_are_cut_with_how_many_are_left(build: Any) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +205,54 @@ def test_links_of_the_pages_lead_somewhere():
     for page in (DOCS / "spec.md", DOCS / "datasets.md", *sorted((DOCS / "decisions").glob("000[23]*.md"))):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).is_file(), f"{page.name}: {target}"
+
+
+# --- the messages of docs/datasets.md
+
+READERS = ("dataset", "files", "strict_csv", "strict_json", "strict_toml", "strict_yaml", "text")
+
+
+def as_pattern(node: ast.expr) -> str | None:
+    """Return what a text of the source can become, as a regular expression; None for what is no text."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return re.escape(node.value)
+    if isinstance(node, ast.JoinedStr):
+        parts = (re.escape(part.value) if isinstance(part, ast.Constant) else ".*" for part in node.values)
+        return "".join(parts)
+    if isinstance(node, ast.BinOp):
+        return f"{as_pattern(node.left)}{as_pattern(node.right)}"
+    return None
+
+
+def texts_in_source() -> tuple[set[str], set[str]]:
+    """Return patterns of every sentence in the readers, and of those that an error is made with on the spot."""
+    sentences, raised = set(), set()
+    for module in READERS:
+        tree = ast.parse(Path(inspect.getfile(import_module(f"fairtrial.spec.{module}"))).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            pattern = as_pattern(node) if isinstance(node, ast.expr) else None
+            if pattern is not None:
+                # `format` fills what an f-string would.
+                sentences.add(re.sub(r"\\\{.*?\\\}", ".*", pattern))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("InputError", "_bad", "self._error"):
+                message = as_pattern(node.args[0])
+                if message is not None:
+                    raised.add(message)
+    return {sentence for sentence in sentences if len(sentence.replace(".*", "")) > 12}, raised
+
+
+def messages_of_the_page() -> list[str]:
+    page = (DOCS / "datasets.md").read_text(encoding="utf-8").partition("## What is refused")[2]
+    return re.findall(r"^\| `(.*?)` \|", page, re.MULTILINE)
+
+
+def test_r47_docs_datasets_md_has_every_message_of_the_readers():
+    messages = messages_of_the_page()
+    _, raised = texts_in_source()
+    assert len(raised) > 40
+    assert [pattern for pattern in sorted(raised) if not any(re.fullmatch(pattern, text) for text in messages)] == []
+
+
+def test_r47_docs_datasets_md_has_no_message_that_no_reader_gives():
+    sentences, _ = texts_in_source()
+    assert [text for text in messages_of_the_page() if not any(re.fullmatch(one, text) for one in sentences)] == []
