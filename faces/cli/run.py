@@ -124,13 +124,13 @@ def run(
         slice_blocks=slice_,
     )
     settings = read_settings()
+    limit = concurrency if concurrency is not None else read_concurrency()
     project = open_store(settings, must_exist=resume is not None and resume != RESUME_NEWEST)
     experiment = _experiment(flags, resume, project)
     shown = _Shown(project, output or [], as_json=json)
     if _nothing_left(project, experiment):
         note(f"{experiment.id}: nothing left to run")
         return shown.stored(experiment)
-    limit = concurrency if concurrency is not None else read_concurrency()
     note(_about(experiment, limit))
     # The server starts while Prefect is imported and the experiment opened; nothing wrong with the spec gets this far.
     window = Window(settings, say=note)

@@ -28,7 +28,8 @@ class Window:
     def wait(self) -> None:
         """Return when the server answers and Prefect's settings point at it. Raises server_unreachable."""
         if self._named is not None:
-            check_named(self._named.url, auth=self._named.auth, key=self._named.key)
+            named = self._named
+            check_named(named.url, auth=named.auth, key=named.key, source=named.source)
         elif self._start is not None:
             prepare(os.environ, self._start.wait())
 

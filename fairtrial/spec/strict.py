@@ -7,7 +7,7 @@ The rules, the same for every format:
   large for a float are refused; integers are exact.
 - Depth, size and line length have limits (fairtrial/spec/text.py), checked before memory or the stack is used.
 - Lines end at LF or CRLF and at nothing else.
-- Every error is an InputError that names file, line and column and never shows a value.
+- Every error is an InputError that names the file, the line and where there is one the column, and never shows a value.
 
 The reasons are in docs/decisions/0003-strict-input.md.
 """

@@ -153,6 +153,11 @@ def test_a_program_past_its_limit_is_an_error_and_its_whole_tree_is_ended(grade:
     assert find_marked(mark_pairs(reaper.mark)[0]) == []
 
 
+def test_r31_nothing_of_a_grader_that_ended_well_is_left(grade: Ask, reaper: Reaper) -> None:
+    assert grade(b"x", kind="command", command="setsid sleep 300 >/dev/null 2>&1 & echo 1").score == 1
+    assert find_marked(mark_pairs(reaper.mark)[0]) == []
+
+
 def test_environment_folder_and_marks(grade: Ask, tmp_path: Path, reaper: Reaper) -> None:
     (tmp_path / "sub").mkdir()
     line = f'printf \'{{"score": 1, "reason": "%s %s %s"}}\' "$A" "$(basename "$PWD")" "${next(iter(reaper.mark))}"'

@@ -383,6 +383,14 @@ def test_without_prepare_a_file_that_cannot_be_loaded_is_an_error_of_every_case(
     assert all(b"SyntaxError" in grade.reason for grade in found)
 
 
+def test_a_line_is_named_once_and_a_helpers_by_its_own_file(grades: Any, tmp_path: Path) -> None:
+    (found,) = grades("x = 1\ndef grade(:\n", ["a"])
+    assert found.reason == b"g.py:grade could not be loaded: SyntaxError: invalid syntax (g.py, line 2)"
+    (tmp_path / "helper.py").write_text("\n\nx = = 1\n")
+    (found,) = grades("import helper\n", ["a"])
+    assert found.reason.endswith(b"SyntaxError: invalid syntax (helper.py, line 3) (g.py, line 1)")
+
+
 def test_prepare_loads_once_and_the_first_case_finds_it_ready(build: Any, tmp_path: Path) -> None:
     (tmp_path / "g.py").write_text(
         "open('loads', 'a').write('x')\ndef grade(output, case):\n    return 1\n",

@@ -32,15 +32,15 @@ def test_a_share_is_a_percentage_that_is_all_or_nothing_only_when_it_is(share: f
     assert percent(share) == told
 
 
-# cases.md K34: Wilson's intervals of 5/5, 0/5, 100/100, 0/200 and 1/1 are never ± 0.0.
+# cases.md K34: 5/5, 0/5, 100/100, 0/200 and 1/1. At the edge Wilson's other end is n / (n + z²) from it, z² = 3.841459.
 @pytest.mark.parametrize(
     ("low", "high", "told"),
     [
-        (0.5655, 1.0, ("56.5%", "100.0%")),
-        (0.0, 0.4345, ("0.0%", "43.5%")),
-        (0.9630, 1.0, ("96.3%", "100.0%")),
-        (0.0, 0.01885, ("0.0%", "1.9%")),
-        (0.2065, 1.0, ("20.6%", "100.0%")),
+        (5 / 8.841459, 1.0, ("56.6%", "100.0%")),
+        (0.0, 3.841459 / 8.841459, ("0.0%", "43.4%")),
+        (100 / 103.841459, 1.0, ("96.3%", "100.0%")),
+        (0.0, 3.841459 / 203.841459, ("0.0%", "1.9%")),
+        (1 / 4.841459, 1.0, ("20.7%", "100.0%")),
     ],
 )
 def test_k34_an_end_at_the_edge_is_shown_as_the_edge(low: float, high: float, told: tuple[str, str]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairtrial.errors import InputError
@@ -278,6 +278,37 @@ def test_c02_c08_k85_k88_r47_a_key_of_the_wrong_form_is_refused_with_its_line(
 ):
     escaped = "".join(json.dumps(record) + "\n" for record in [{"input": 1}, {"input": 2, key: value}])
     assert refused(tmp_path, escaped.encode()).startswith(f"q.jsonl:2: {message}")
+
+
+WHOLE = jsonl([*TWO, {"input": "é\u2028", "kind": "guard", "tags": ["a"], "group": 7}])
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(
+        [
+            ("q.jsonl", WHOLE),
+            ("q.json", b"[" + b",".join(WHOLE.splitlines()) + b"]"),
+            ("q.jsonl.gz", gzip.compress(WHOLE, mtime=0)),
+        ]
+    ),
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 4), st.binary(max_size=4)), min_size=1, max_size=3),
+)
+def test_g05_r47_of_400_damaged_files_each_loads_or_is_our_error_that_names_it(
+    tmp_path: Path, file: tuple[str, bytes], edits: list[tuple[int, int, bytes]]
+):
+    name, data = file
+    for at, n_removed, added in edits:
+        data = data[:at] + added + data[at + n_removed :]
+    try:
+        loaded = load(tmp_path, data, name)
+    except InputError as error:
+        message = str(error)
+    else:
+        # What loads can be stored and read again, whatever it is.
+        assert list(dataset_from_content(loaded.content).cases) == without_lines(loaded)
+        return
+    assert message.startswith(str(tmp_path / name))
 
 
 def test_r47_no_message_shows_an_input_or_a_label(tmp_path: Path):

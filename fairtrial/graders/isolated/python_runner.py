@@ -97,11 +97,13 @@ def plain(value: Any) -> Any:
 
 def describe(error: BaseException, path: str) -> str:
     """Return one line: what went wrong, and the line of the grader's file it went wrong on."""
+    text = str(error)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     if isinstance(error, SyntaxError) and error.filename == path:
-        lines = [error.lineno]
+        # Its text ends with the same file and line.
+        text, lines = error.msg, [error.lineno]
     where = f" ({Path(path).name}, line {lines[-1]})" if lines else ""
-    return f"{type(error).__name__}: {error}"[:TEXT_CAP] + where
+    return f"{type(error).__name__}: {text}"[:TEXT_CAP] + where
 
 
 def read(stream: BinaryIO) -> Optional[Tuple[bytes, Json]]:  # noqa: UP006, UP045
