@@ -21,7 +21,7 @@ from fairtrial.store.database import open_database, sqlite_url
 from fairtrial.store.experiments import save_experiment
 from fairtrial.store.tables import GradeRow, TrialRow, table_of
 from tasks.arrays import load_side
-from tasks.compare import compare_sides
+from tasks.compare import compare_with_first
 
 REPEATS = 5
 
@@ -61,7 +61,7 @@ def in_process(home: Path, n: int) -> None:
         with engine.connect() as connection:
             records = [get_experiment(connection, identity) for identity in ids]
             sides = [load_side(connection, record, record.arms[0], label=record.id) for record in records]
-            compare_sides(connection, *sides)
+            compare_with_first(connection, sides)
         ours.append(time.perf_counter() - began)
         del sides
         began = time.perf_counter()

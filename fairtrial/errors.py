@@ -89,12 +89,6 @@ class ChangedInputs(SpecError):
     default_code = "changed_inputs"
 
 
-class BudgetError(FairtrialError):
-    """An estimate or a running total is over its limit."""
-
-    default_code = "not_complete"
-
-
 class ConflictError(FairtrialError):
     """The world moved: another owner, an outdated experiment."""
 

@@ -55,11 +55,6 @@ class _Measured:
     seed: int
 
 
-def compare_sides(connection: Connection, a: Side, b: Side) -> ComparisonBody:
-    """Return the comparison of two arms over the cases they share."""
-    return _comparison(a, b, _measure(a, b), sum_up(connection, a), sum_up(connection, b), adjusted_p=None)
-
-
 def compare_with_first(connection: Connection, sides: Sequence[Side]) -> tuple[ComparisonBody, ...]:
     """Return the comparison of each further side with the first; several are one family, corrected by Holm."""
     first, *others = sides

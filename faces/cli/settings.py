@@ -9,8 +9,6 @@ from pathlib import Path
 from fairtrial.errors import SpecError
 from fairtrial.settings import Settings, find_home, settings_for
 
-PREFIX = "FAIRTRIAL_"
-
 # docs/settings.md is checked against this table.
 VARIABLES: dict[str, str] = {
     "FAIRTRIAL_HOME": "Folder of the project's state; else .fairtrial in this folder or above, else made here.",

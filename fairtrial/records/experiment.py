@@ -5,7 +5,7 @@ Whatever a resume compares, a report names or a comparison pairs by is in here; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from fairtrial.hashing import JsonValue
@@ -118,14 +118,3 @@ class CaseRef:
     input_hash: str
     label_hash: str
     kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExperimentLine:
-    """One line of a list."""
-
-    experiment: ExperimentRecord
-    summaries: tuple[ArmSummary, ...]
-    owner: str | None = None
-    last_seen_s: float | None = None
-    extra: dict[str, JsonValue] = field(default_factory=dict)

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 
 from fairtrial.hashing import JsonValue, canonical_json
 
-COMPARISON_SCHEMA = "fairtrial/comparison/1"
 RUN_SCHEMA = "fairtrial/run/1"
 
 

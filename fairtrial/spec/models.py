@@ -14,7 +14,6 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from fairtrial.hashing import JsonValue
 from fairtrial.spec.text import has_control_character
 
 _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
@@ -274,7 +273,3 @@ class ExperimentSpec(Strict):
         if any(count > 1 for count in counts.values()):
             raise ValueError("two graders have the same name")
         return graders
-
-
-SpecDocument = dict[str, JsonValue]
-"""A spec as read from a file, before it is validated."""

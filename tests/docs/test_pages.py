@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,8 @@ ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
 LONG_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 SHORT_FLAG = re.compile(r"(?<=\s)-[a-z](?=\s)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
-VARIABLE = re.compile(r"(?<![\w])FAIRTRIAL_[A-Z_]*[A-Z]")
+# A name that ends in an underscore is a prefix, not a variable.
+VARIABLE = re.compile(r"(?<!\w)FAIRTRIAL_[A-Z_]*[A-Z](?!\w)")
 ANCHOR = re.compile(r"\]\(([^)\s#]*)#([^)\s]+)\)")
 
 
@@ -110,7 +113,8 @@ def flags_in_help(shown: str) -> set[str]:
     """Return the flags that a --help lists: those at the start of a line of its panel."""
     found: set[str] = set()
     for line in shown.splitlines():
-        if re.match(r"│ +\*? *--", line):
+        # A description that goes on in the next line is indented further.
+        if re.match(r"│ (\*  |   )?--", line):
             # Name and short name come first; the description begins after two spaces.
             names = line.strip("│ *").split("  ")[0] + " "
             found |= set(LONG_FLAG.findall(names)) | set(SHORT_FLAG.findall(names))
@@ -180,13 +184,12 @@ def unlisted(folder: Iterable[str], overview: str) -> list[str]:
 @pytest.fixture(scope="module")
 def helps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What `exp COMMAND --help` prints, of every command; from one process, as they are only read here."""
-    import subprocess
-    import sys
-
     commands = [name for name in COMMANDS if name != "dataset"] + list(SUBCOMMANDS)
     code = (
         "import sys\nfrom faces.cli.main import call\n"
-        "for command in sys.argv[1:]:\n    print(f'\\0{command}\\0', flush=True)\n    call([*command.split(), '--help'])\n"
+        "for command in sys.argv[1:]:\n"
+        "    print(f'\\0{command}\\0', flush=True)\n"
+        "    call([*command.split(), '--help'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *commands],
@@ -360,7 +363,10 @@ def test_flags_are_read_from_the_panel_and_not_from_its_words() -> None:
 
 
 def test_a_flag_that_is_missing_or_stale_and_a_command_without_a_section_are_seen() -> None:
-    text = "# Commands\n\n`--needed`\n\n## exp run, exp walk\n\n`--long VALUE` and `--gone`\n\n## exp fly\n\n`exp fly up`\n"
+    text = (
+        "# Commands\n\n`--needed`\n\n## exp run, exp walk\n\n`--long VALUE` and `--gone`\n\n"
+        "## exp fly\n\n`exp fly up`\n"
+    )
     assert unnamed_flags("run", FORGED_HELP, text) == [
         "exp run --needed: is not named",
         "exp run -l: is not named",
