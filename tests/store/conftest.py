@@ -118,10 +118,11 @@ class Child:
         line = _pipe(self.process.stdout).readline()
         return line.rstrip("\n") if line else f"ended: {_pipe(self.process.stderr).read()[-2000:]}"
 
-    def rest(self) -> list[str]:
-        """Return all lines until it ends."""
-        out, _ = self.process.communicate(timeout=60)
-        return str(out).splitlines()
+    def rest(self) -> str:
+        """Return all it writes until it ends. (`communicate` would miss what `line` has already taken in.)"""
+        text = _pipe(self.process.stdout).read()
+        self.process.wait(60)
+        return text
 
     def close(self) -> None:
         self.process.kill()

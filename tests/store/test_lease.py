@@ -262,7 +262,7 @@ def test_r09_an_owner_that_was_stopped_finds_its_lease_gone_when_it_wakes(
     writer = Writer(engine, experiment, lease.fence)
     asyncio.run(writer.write(row(experiment, 100, 2)))
     os.kill(stopped.process.pid, signal.SIGCONT)
-    assert stopped.rest() == ["run_owned", "closed"]
+    assert stopped.rest() == "run_owned\nclosed\n"
     writer.close()
     # Ten rows of the first owner, all from before; the second owner's is untouched.
     assert ask("select fence, count(*) from attempt group by fence order by fence") == [(1, 10), (2, 1)]
