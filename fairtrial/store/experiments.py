@@ -170,7 +170,7 @@ def _experiment_row(experiment: ExperimentRecord) -> dict[str, Any]:
     }
     return {
         "id": experiment.id,
-        "name": experiment.name,
+        "name": _as_column(experiment.name),
         "kind": experiment.kind,
         "state": experiment.state,
         "created_at": experiment.created_at,
@@ -179,7 +179,7 @@ def _experiment_row(experiment: ExperimentRecord) -> dict[str, Any]:
         "n_cases": experiment.n_cases,
         "n_blocks": experiment.n_blocks,
         "slice_blocks": experiment.slice_blocks,
-        "dataset_name": experiment.dataset.name,
+        "dataset_name": _as_column(experiment.dataset.name),
         "dataset_hash": experiment.dataset.hash,
         "plan_hash": experiment.plan_hash,
         "resume_key": resume_key(
@@ -189,6 +189,11 @@ def _experiment_row(experiment: ExperimentRecord) -> dict[str, Any]:
         "format": FORMAT,
         "document": canonical_json(document),
     }
+
+
+def _as_column(name: str) -> str:
+    # A file's name may hold bytes that are no text; in Python they are half surrogates, which no column takes.
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _arm_row(experiment: str, position: int, arm: ArmRecord) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def spec(project: Path) -> Path:
         "name": "told",
         "dataset": "cases.jsonl",
         "task": {"kind": "command", "command": [sys.executable, "-S", "-E", "told.py"], "files": ["told.py"]},
-        "graders": [{"kind": "contains", "expected": "PREFECT_HOME"}],
+        "graders": [{"kind": "contains", "value": "PREFECT_HOME"}],
         "seed": 1,
     }
     path.write_text(json.dumps(document), encoding="utf-8")

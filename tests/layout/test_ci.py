@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,46 @@ def test_a_broken_set_up_shows_what_the_installer_said(clone: Path) -> None:
     (clone / "broken").touch()
     code, told = run(clone, "=== 10 passed in 1.2s ===")
     assert (code, "chatter" in told, "10 passed" in told) == (1, True, False)
+
+
+def program(path: Path, script: str) -> None:
+    path.write_text("#!/bin/sh\n" + script, encoding="utf-8")
+    path.chmod(0o700)
+
+
+def test_a_python_that_cannot_make_environments_is_completed_by_apt(clone: Path) -> None:
+    # As Debian ships it: venv is there, ensurepip is not until python3.X-venv is installed.
+    tools = clone.parent / "tools"
+    tools.mkdir()
+    program(tools / "python", f'case "$2" in *ensurepip*) test -e installed;; *) exec {sys.executable} "$@";; esac\n')
+    program(
+        tools / "apt-get", 'echo "$@" >>asked; case "$*" in *install*) touch installed;; esac; echo chatter of apt\n'
+    )
+    program(tools / "sudo", 'shift; exec "$@"\n')
+    path = f"{tools}:{os.environ['PATH']}"
+    code, told = run(clone, "=== 10 passed in 1.2s ===", PATH=path, PYTHON="python")
+    assert (code, "chatter" in told) == (0, False), told
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    asked = (clone / "asked").read_text(encoding="utf-8").splitlines()
+    assert [line.split()[-1] for line in asked] == ["update", package]
+    run(clone, "=== 10 passed in 1.2s ===", PATH=path, PYTHON="python")
+    # It is asked once: the second time nothing is missing.
+    assert (clone / "asked").read_text(encoding="utf-8").splitlines() == asked
+
+
+def test_an_apt_that_fails_shows_what_it_said(clone: Path) -> None:
+    tools = clone.parent / "tools"
+    tools.mkdir()
+    program(tools / "python", f'case "$2" in *ensurepip*) exit 1;; *) exec {sys.executable} "$@";; esac\n')
+    program(tools / "apt-get", "echo no such package; exit 100\n")
+    program(tools / "sudo", 'shift; exec "$@"\n')
+    code, told = run(clone, "=== 10 passed in 1.2s ===", PATH=f"{tools}:{os.environ['PATH']}", PYTHON="python")
+    assert (code, "no such package" in told, "could not be installed" in told, "10 passed" in told) == (
+        1,
+        True,
+        True,
+        False,
+    )
 
 
 def test_recorded_data_beside_the_clone_is_passed_on_and_a_set_variable_wins(clone: Path) -> None:

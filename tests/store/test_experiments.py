@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from fairtrial.errors import SpecError, StoreError
 from fairtrial.ids import is_experiment_id
-from fairtrial.records.experiment import ArmRecord, CaseRef, GraderRecord
+from fairtrial.records.experiment import ArmRecord, CaseRef, DatasetRef, GraderRecord
 from fairtrial.store.experiments import (
     cases_of,
     get_experiment,
@@ -43,6 +43,14 @@ def test_an_experiment_comes_back_as_it_went_in(engine: Engine, make: Any) -> No
     with engine.connect() as connection:
         # Arms keep their order, which is not that of their names.
         assert get_experiment(connection, record.id) == record
+
+
+def test_k93_a_file_name_that_is_no_text_can_be_stored(engine: Engine, make: Any) -> None:
+    # What Python makes of the bytes b"\xff.jsonl" in a folder.
+    record = make("\udcff", dataset=DatasetRef(name="\udcff.jsonl", hash="d" * 64, source="?.jsonl", n_cases=4))
+    with engine.connect() as connection:
+        found = get_experiment(connection, record.id)
+    assert (found.name, found.dataset.name) == ("\\udcff", "\\udcff.jsonl")
 
 
 def test_cases_come_back_in_plan_order(engine: Engine, make: Any) -> None:
