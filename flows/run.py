@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from prefect import flow
+from prefect.states import Completed, State
 
 from fairtrial.engine.loop import slice_result
 from fairtrial.engine.open import OpenRun
@@ -27,13 +28,13 @@ MOST_CACHED: Final = 200
 
 
 @flow(name="run", flow_run_name="{title}", persist_result=False, validate_parameters=False, log_prints=False)
-async def run_flow(experiment: str, title: str) -> str:
-    """Run what the experiment owes and publish its verdict; returns its outcome in a word."""
+async def run_flow(experiment: str, title: str) -> State[None]:
+    """Run what the experiment owes and publish its verdict; the run's state says its outcome in a word."""
     run = OPEN_RUNS[experiment]
     run.on_begin()
     async with ProgressArtifact(run):
         await run_slices(run)
-    return await verdict_task(experiment)
+    return Completed(message=await verdict_task(experiment))
 
 
 async def run_slices(run: OpenRun) -> None:

@@ -75,7 +75,7 @@ def test_c43_an_ab_run_leaves_a_named_flow_run_with_slices_artifacts_tags_and_ev
     (flow_run,) = ask(prefect_server, "/flow_runs/filter", by_id)
     assert flow_run["name"] == f"ab · flow test · base vs cand · {experiment}"
     assert {"fairtrial", "ab", "nightly", experiment} <= set(flow_run["tags"])
-    assert flow_run["state_type"] == "COMPLETED"
+    assert (flow_run["state_type"], flow_run["state"]["message"]) == ("COMPLETED", "better")
     in_run = {"flow_runs": {"id": {"any_": [flow_run["id"]]}}}
     names = wait_for(
         lambda: [
