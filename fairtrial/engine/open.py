@@ -89,19 +89,20 @@ def open_run(
     with engine.connect() as connection:
         record = get_experiment(connection, experiment)
         refs = cases_of(connection, experiment)
-    lease = acquire(engine, experiment, owner)
-    # From here on the row of every trial is ours alone, so what is read now stays true.
-    with engine.connect() as connection:
-        done = done_keys(connection, experiment)
-        summaries = summaries_of(connection, [experiment])[experiment]
     by_id = {case.id: case for case in dataset_from_content(objects.get_blob(record.dataset.hash)).cases}
     cases = [by_id[ref.id] for ref in refs]
     plan = read_plan(objects, record)
-    unfinished, finished = _split(plan, cases, record, set(done))
     reaper = Reaper()
     arms = [_arm(record, arm, environ=environ, reaper=reaper) for arm in record.arms]
-    writer = Writer(engine, experiment, lease.fence)
     limit = concurrency if concurrency is not None else default_concurrency(record)
+    # Last, so that a run that cannot be opened holds nobody up. From here on every trial's row is ours alone, and what
+    # is read of them stays true.
+    lease = acquire(engine, experiment, owner)
+    with engine.connect() as connection:
+        done = done_keys(connection, experiment)
+        summaries = summaries_of(connection, [experiment])[experiment]
+    unfinished, finished = _split(plan, cases, record, set(done))
+    writer = Writer(engine, experiment, lease.fence)
     context = TrialContext(
         experiment=experiment,
         seed=record.seed,

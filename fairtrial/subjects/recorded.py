@@ -24,6 +24,9 @@ from fairtrial.subjects.recorded_file import Record, read_records
 _N_NAMED: Final = 5
 _MAX_DIGITS: Final = 40
 
+MAX_COUNT: Final = 2**63
+"""What no count reaches, and no database column holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Recording:
@@ -171,8 +174,8 @@ def _count(record: Record, field: str | None, *, least: int) -> int | None:
     number = _number(record, field)
     if number is None:
         return None
-    if number != number.to_integral_value() or number < least:
-        raise record.error(f"the field {shown(field or '')} is not a whole number of at least {least}.")
+    if number != number.to_integral_value() or not least <= number < MAX_COUNT:
+        raise record.error(f"the field {shown(field or '')} is not a whole number from {least} to 2^63.")
     return int(number)
 
 

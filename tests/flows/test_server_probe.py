@@ -49,8 +49,8 @@ def refused(url: str, *, auth: str | None = None, timeout_s: float = 10.0) -> st
     began = time.monotonic()
     with pytest.raises(FairtrialError) as caught:
         check_named(url, auth=auth, timeout_s=timeout_s)
-    # The promise is the time limit itself; a loaded machine gets half a second to start a thread.
-    assert time.monotonic() - began < timeout_s + 0.5
+    # The promise is the time limit itself; a loaded machine gets two seconds to start a thread and come back to us.
+    assert time.monotonic() - began < timeout_s + 2
     assert (caught.value.code, caught.value.exit_status) == ("server_unreachable", 4)
     assert "PREFECT_API_URL" in str(caught.value)
     return str(caught.value)
@@ -111,7 +111,7 @@ def test_a_server_that_accepts_and_says_nothing_or_drips_is_given_up_in_time(dri
         server = threading.Thread(target=serve, args=(listener,))
         server.start()
         try:
-            assert "1 s" in refused(f"http://127.0.0.1:{listener.getsockname()[1]}/api", timeout_s=1.0)
+            assert "no answer" in refused(f"http://127.0.0.1:{listener.getsockname()[1]}/api", timeout_s=1.0)
         finally:
             done.set()
             server.join(10)
