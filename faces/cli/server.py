@@ -19,11 +19,11 @@ def up(*, json: Json = False) -> int:
     """
     server = find_or_start(state_dir=read_settings().state_dir, environ=environment(), say=note)
     page = server.url.removesuffix("/api")
-    name, _, password = server.auth.partition(":")
     if json:
         out_json({"schema": "fairtrial/server/1", "url": server.url, "pid": server.pid, "started": server.started})
         return 0
-    out(f"Prefect server at {page}, process {server.pid}", f"login {name}, password {password}")
+    # The pages ask for it in one box.
+    out(f"Prefect server at {page}, process {server.pid}", f"login {server.auth}")
     return 0
 
 
