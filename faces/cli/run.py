@@ -20,7 +20,7 @@ from faces.cli.window import Window
 from fairtrial.engine.create import Prepared, prepare, store
 from fairtrial.engine.open import OpenRun, default_concurrency, open_run
 from fairtrial.engine.resume import check_files, check_same
-from fairtrial.errors import CODES, SpecError
+from fairtrial.errors import CODES, FairtrialError, SpecError
 from fairtrial.hashing import canonical_json
 from fairtrial.records.experiment import ExperimentRecord
 from fairtrial.records.verdict import RunDocument, to_json
@@ -230,6 +230,9 @@ def _execute(
             return execute(run, title=_title(experiment), labels=_labels(experiment), announce=announce, say=note)
         finally:
             live.close()
+    except FairtrialError:
+        note(f"what was finished is stored; go on with: exp run --resume {experiment.id}")
+        raise
     finally:
         run.writer.close()
         run.reaper.close()

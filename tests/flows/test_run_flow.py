@@ -205,6 +205,7 @@ def test_an_unreachable_named_server_is_an_error_within_ten_seconds_and_nothing_
     run = exp("run", *write_ab(project), env={"PREFECT_API_URL": "http://127.0.0.1:9/api"})
     assert run.code == 4
     assert "PREFECT_API_URL" in run.err
+    assert "go on with: exp run --resume exp_" in run.err
     assert run.seconds < 15
     assert calls(project) == 0
 
