@@ -227,3 +227,28 @@ def test_totals_in_the_summary_equal_the_counted_rows(lab: Any) -> None:
     )
     assert stored == counted
     assert Path(lab.folder / "home" / "objects").is_dir()
+
+
+def test_w09_each_grader_has_its_average_over_the_trials_it_scored_and_their_number(lab: Any) -> None:
+    lab.cases(
+        [
+            {"id": "a", "input": "1", "expected": "x"},
+            {"id": "b", "input": "2", "expected": "x"},
+            {"id": "c", "input": "3"},
+        ]
+    )
+    (lab.folder / "g.py").write_text(
+        "def grade(output, case):\n    return {'a': 0.25, 'b': 0.75, 'c': 1}[case['id']]\n"
+    )
+    graders = [{"kind": "exact"}, {"kind": "python", "path": "g.py", "name": "shade"}]
+    record = lab.make({"main": lab.answers(dict.fromkeys("abc", "x"), "a.jsonl")}, graders=graders)
+    lab.run(record.id)
+    found = {s.grader: (s.mean, s.n_scored, s.n_no_score) for s in lab.body(record.id).arms[0].scores}
+    # By hand: (1 + 1) / 2 over the labelled cases; (0.25 + 0.75 + 1) / 3.
+    assert found == {"exact": (1.0, 2, 1), "shade": (pytest.approx(2 / 3), 3, 0)}
+
+
+def test_w04_a_case_runs_once_unless_the_spec_says_more(lab: Any) -> None:
+    lab.cases([{"id": "a", "input": "1", "expected": "1"}, {"id": "b", "input": "2", "expected": "2"}])
+    lab.run(lab.make({"main": logging_task(lab, "main")}).id)
+    assert len(log_of(lab)) == 2
