@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from flows.local_server import Server
@@ -56,6 +57,10 @@ def _isolate(room: Path) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "CI", "COLUMNS", "PYTHONWARNINGS"):
         os.environ.pop(name, None)
 
+
+# The same examples for everyone who runs the tests: a failure found once can be found again.
+settings.register_profile("fairtrial", derandomize=True, deadline=None)
+settings.load_profile("fairtrial")
 
 _ROOM: Final = Path(tempfile.mkdtemp(prefix="fairtrial-tests-"))
 _isolate(_ROOM)

@@ -164,7 +164,7 @@ def test_any_text_is_shown_as_itself_and_makes_no_mark(text: str) -> None:
         # A letter at both ends: white space there, and a line of nothing, are the page's own affair.
         assert shape_of(f"{before}x{markdown(text)}x{after}") == shape_of(f"{before}xx{after}")
     # What begins a block does so at the start of a line only.
-    if visible(text).strip():
+    if text.strip():
         assert shape_of(f"- {markdown(text.strip())}") == shape_of("- x")
     tokens = MARKDOWN.parse(f"x{markdown(text)}x")
     shown = "".join(child.content for token in tokens for child in token.children or [])
