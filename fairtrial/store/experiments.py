@@ -23,7 +23,7 @@ from fairtrial.records.experiment import (
     GraderRecord,
 )
 from fairtrial.store.database import in_parts
-from fairtrial.store.tables import FORMAT, ArmRow, CaseRow, ExperimentRow, SummaryRow, table_of
+from fairtrial.store.tables import FORMAT, SUMMARY_COUNTS, ArmRow, CaseRow, ExperimentRow, SummaryRow, table_of
 
 _EXPERIMENT = table_of(ExperimentRow)
 _ARM = table_of(ArmRow)
@@ -56,7 +56,7 @@ def save_experiment(engine: Engine, experiment: ExperimentRecord, cases: Iterabl
             insert(_SUMMARY),
             [
                 {"experiment": experiment.id, "arm": arm.name, "n_planned": experiment.n_blocks}
-                | dict.fromkeys(_COUNTS, 0)
+                | dict.fromkeys(SUMMARY_COUNTS, 0)
                 for arm in experiment.arms
             ],
         )
@@ -128,7 +128,12 @@ def cases_of(connection: Connection, experiment: str) -> list[CaseRef]:
 
 def summaries_of(connection: Connection, experiments: Sequence[str]) -> dict[str, tuple[ArmSummary, ...]]:
     """Return the totals of several experiments, arms in their order."""
-    columns = (_SUMMARY.c.experiment, _SUMMARY.c.arm, _SUMMARY.c.n_planned, *(_SUMMARY.c[name] for name in _COUNTS))
+    columns = (
+        _SUMMARY.c.experiment,
+        _SUMMARY.c.arm,
+        _SUMMARY.c.n_planned,
+        *(_SUMMARY.c[name] for name in SUMMARY_COUNTS),
+    )
     query = select(*columns).join(_ARM, (_ARM.c.experiment == _SUMMARY.c.experiment) & (_ARM.c.name == _SUMMARY.c.arm))
     found: dict[str, tuple[ArmSummary, ...]] = dict.fromkeys(experiments, ())
     for some in in_parts(experiments):
@@ -145,9 +150,6 @@ def set_state(engine: Engine, experiment: str, state: ExperimentState) -> None:
         connection.execute(
             update(_EXPERIMENT).where(_EXPERIMENT.c.id == experiment).values(state=state, finished_at=finished_at)
         )
-
-
-_COUNTS = ("n_done", "n_graded", "n_passed", "n_agent_failures", "n_infra_losses", "n_ungraded")
 
 
 def _experiment_row(experiment: ExperimentRecord) -> dict[str, Any]:

@@ -9,7 +9,7 @@ Answers have a table of their own: reading the scores of a run must not read its
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 from sqlalchemy import BigInteger, Column, LargeBinary, String, Table
 from sqlalchemy.dialects import postgresql
@@ -172,6 +172,10 @@ class LeaseRow(SQLModel, table=True):
     acquired_at: float
     heartbeat_at: float
     released: bool = False
+
+
+SUMMARY_COUNTS: Final = ("n_done", "n_graded", "n_passed", "n_agent_failures", "n_infra_losses", "n_ungraded")
+"""What the summary of an arm counts, in the order of its columns."""
 
 
 class SummaryRow(SQLModel, table=True):

@@ -24,7 +24,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from fairtrial.errors import FairtrialError, StoreError
 from fairtrial.store.lease import HEARTBEAT_S, beat, check_fence, release
-from fairtrial.store.tables import AttemptRow, GradeRow, OutputRow, SummaryRow, TrialRow, table_of
+from fairtrial.store.tables import SUMMARY_COUNTS, AttemptRow, GradeRow, OutputRow, SummaryRow, TrialRow, table_of
 
 Row = dict[str, Any]
 
@@ -33,8 +33,6 @@ TABLES: Final = tuple(table_of(model) for model in (AttemptRow, TrialRow, Output
 _SUMMARY: Final = table_of(SummaryRow)
 MOST_IN_ONE_COMMIT: Final = 1000
 """Writes that share one commit; whoever waits for it waits for all of them."""
-
-COUNTS: Final = ("n_done", "n_graded", "n_passed", "n_agent_failures", "n_infra_losses", "n_ungraded")
 
 
 @dataclass(slots=True)
@@ -160,7 +158,7 @@ class Writer:
         for write in writes:
             counts.update(write.counts)
         for arm in sorted({arm for arm, _ in counts}):
-            grown = {column: counts[arm, column] for column in COUNTS if counts[arm, column]}
+            grown = {column: counts[arm, column] for column in SUMMARY_COUNTS if counts[arm, column]}
             if grown:
                 connection.execute(
                     update(_SUMMARY)

@@ -236,7 +236,7 @@ def test_a_broken_link_is_seen() -> None:
     [
         "see /home/" + "ann/project/x.py",
         'path = "/Users/' + 'ann/x"',
-        "/work/" + "main is here",
+        "/workspace/" + "project is here",
         "--index-" + "url=https://mirror.example/simple",
         '"resolved": ' + '"https://mirror.example/a.tgz"',
         "https://files.python" + "hosted.org/packages/a.whl",
