@@ -23,7 +23,6 @@ from prefect.settings import PREFECT_API_URL
 from fairtrial.engine.open import OpenRun
 from fairtrial.errors import FairtrialError
 from fairtrial.records.verdict import RunDocument
-from fairtrial.store.experiments import set_state
 from flows.run import run_flow
 from tasks.publish import publish_run
 from tasks.slice import OPEN_RUNS
@@ -80,7 +79,9 @@ class _Session:
             if not self._began:
                 raise _not_begun(error) from error
             if self._status is None:
-                self._answer(await asyncio.to_thread(publish_run, run.engine, run.objects, run.record.id))
+                self._answer(
+                    await asyncio.to_thread(publish_run, run.engine, run.objects, run.record.id, fence=run.lease.fence)
+                )
         finally:
             await run.close()
         if self._status is None:
@@ -108,8 +109,6 @@ class _Session:
 
     def _answer(self, document: RunDocument) -> None:
         run = self._run
-        complete = all(side.complete for side in document.body.arms)
-        set_state(run.engine, run.record.id, "finished" if complete else "partial")
         # Nothing more is written, so the next owner need not wait for Prefect's last calls.
         run.writer.close()
         self._status = self._announce(document, self._stopped_by)

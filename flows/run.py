@@ -10,20 +10,24 @@ Resume: `exp run --resume <experiment>` starts it again; finished slices show as
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from prefect import flow
 from prefect.client.schemas import State
 from prefect.context import TagsContext
+from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from fairtrial.engine.loop import slice_result
+from fairtrial.engine.mend import check_stored, mend
 from fairtrial.engine.open import OpenRun
-from fairtrial.errors import FairtrialError, StoreError
+from fairtrial.errors import FairtrialError
+from flows.leftovers import mark_crashed
+from flows.slice_results import may_be_read, result_place
 from tasks.slice import OPEN_RUNS, StoppedEarly, slice_text, stored_under
-from tasks.verdict import ProgressArtifact, verdict_task
+from tasks.verdict import ProgressArtifact, in_ui, verdict_task
 
 MOST_CACHED: Final = 200
 """Finished slices that a resume shows as cached; the rest would cost more than they tell."""
@@ -37,6 +41,9 @@ async def run_flow(experiment: str, title: str) -> State[None]:
     # Tasks would inherit the flow's tags, and Prefect asks its server for the limits of each tag before a task starts:
     # with a server that went away the slices that are left would fail without having run.
     with TagsContext(current_tags=set()):
+        if run.lease.taken_from is not None:
+            mine = flow_run.get_id()
+            await in_ui(mark_crashed(experiment, except_for=UUID(mine) if mine else None, gone=run.lease.taken_from))
         async with ProgressArtifact(run):
             await run_slices(run)
             # Inside: the bar's last state waits for the server, and the verdict does not.
@@ -45,28 +52,38 @@ async def run_flow(experiment: str, title: str) -> State[None]:
 
 
 async def run_slices(run: OpenRun) -> None:
-    """Run the unfinished slices, a few in flight so that the gate is never idle at a slice's end."""
-    slices = stored_under(result_folder(run))
+    """Run the unfinished slices; then those that have a stored answer which cannot be read any more."""
+    slices = stored_under(await result_place(run))
     # What the journal does not have whole is run, whatever Prefect has stored for it.
     fresh = slices.with_options(refresh_cache=True)
-    numbers = iter(run.unfinished)
+    checking = asyncio.create_task(check_stored(run))
+    try:
+        await _run_all(run, fresh, run.unfinished)
+        damaged = await checking
+    except BaseException:
+        # Ends the check too: its thread cannot be cancelled, and the process would wait for it.
+        run.loop.stop.set()
+        checking.cancel()
+        raise
+    if run.loop.stop.is_set():
+        return
+    again = await mend(run, damaged)
+    await _run_all(run, fresh, again)
+    for number in [number for number in run.finished if number not in again][:MOST_CACHED]:
+        if run.loop.stop.is_set():
+            return
+        await _show_finished(run, slices, fresh, number)
+
+
+async def _run_all(run: OpenRun, fresh: Any, owed: Sequence[int]) -> None:
+    """Run slices, a few in flight so that the gate is never idle at a slice's end."""
+    numbers = iter(owed)
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(run.loop.slices_in_flight, len(run.unfinished))):
+            for _ in range(min(run.loop.slices_in_flight, len(owed))):
                 run.working.add(group.create_task(_work(run, fresh, numbers)))
     except* FairtrialError as failures:
         raise failures.exceptions[0] from None
-    if not run.loop.stop.is_set():
-        for number in run.finished[:MOST_CACHED]:
-            await _show_finished(run, slices, fresh, number)
-
-
-def result_folder(run: OpenRun) -> Path:
-    """Return where Prefect keeps the results of this run's slices."""
-    folder = run.objects.folder
-    if folder is None:
-        raise StoreError("Prefect results in a remote object store need a saved storage block.")
-    return folder / "prefect"
 
 
 async def _work(run: OpenRun, slices: Any, numbers: Iterator[int]) -> None:
@@ -80,9 +97,10 @@ async def _work(run: OpenRun, slices: Any, numbers: Iterator[int]) -> None:
 
 
 async def _show_finished(run: OpenRun, slices: Any, fresh: Any, number: int) -> None:
-    stored = await slices(**_parameters(run, number))
+    parameters = _parameters(run, number)
+    stored = await slices(**parameters) if await may_be_read(run.objects, parameters) else None
     if stored != slice_text(await slice_result(run.loop, number)):
-        await fresh(**_parameters(run, number))
+        await fresh(**parameters)
 
 
 def _parameters(run: OpenRun, number: int) -> dict[str, Any]:

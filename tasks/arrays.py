@@ -6,6 +6,7 @@ without a value is NaN in these arrays, and only stats.pairing reads them.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -65,15 +66,14 @@ def value_table(side: Side, case_ids: list[str]) -> Floats:
     """Return the (cases, trials) values of a side for these cases; NaN where a trial has no value."""
     trials = side.experiment.trials
     row_of = {case: row for row, case in enumerate(case_ids)}
-    cells = [
-        (row_of[case] * trials + repetition - 1, value)
-        for case, repetition, _outcome, value in side.values
-        if value is not None and case in row_of
-    ]
+    # Arrays of numbers, not lists: this is when a large run takes most memory.
+    places, values = array("q"), array("d")
+    for case, repetition, _outcome, value in side.values:
+        if value is not None and case in row_of:
+            places.append(row_of[case] * trials + repetition - 1)
+            values.append(value)
     table = np.full(len(case_ids) * trials, np.nan)
-    if cells:
-        places, values = zip(*cells, strict=True)
-        table[np.array(places, dtype=np.intp)] = values
+    table[np.asarray(places)] = np.asarray(values)
     return table.reshape(len(case_ids), trials)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
@@ -12,14 +12,23 @@ from sqlalchemy import Connection, Engine
 
 from fairtrial.errors import StoreError
 from fairtrial.hashing import canonical_json, content_hash, sha256_hex
-from fairtrial.records.experiment import ArmRecord, ExperimentRecord
-from fairtrial.records.verdict import ComparisonBody, ComparisonDocument, Meta, RunDocument, body_bytes, to_json
+from fairtrial.records.experiment import ArmRecord, ExperimentRecord, ExperimentState
+from fairtrial.records.verdict import (
+    ComparisonBody,
+    ComparisonDocument,
+    Meta,
+    RunDocument,
+    TakenBackRecord,
+    body_bytes,
+    to_json,
+)
 from fairtrial.reports.comparison import comparison_markdown
 from fairtrial.reports.run import run_markdown
-from fairtrial.store.experiments import get_experiment
+from fairtrial.store.experiments import get_experiment, set_verdict
+from fairtrial.store.history import count_taken_back
 from fairtrial.store.looks import take_look
 from fairtrial.store.objects import ObjectStore
-from fairtrial.store.trials import cost_of, span_of
+from fairtrial.store.trials import cost_of, count_cut_off, parts_of, reserved_of
 from fairtrial.store.verdicts import stored_run, verdict_key
 from tasks.arrays import load_side
 from tasks.compare import compare_with_first, sum_up_run
@@ -38,29 +47,40 @@ class Published:
     unstored: str | None
 
 
-def publish_run(engine: Engine, objects: ObjectStore, experiment: str) -> RunDocument:
-    """Compute a run's verdict, store verdict.json and report.md with it, and return it. Can be repeated.
+def publish_run(
+    engine: Engine, objects: ObjectStore, experiment: str, *, fence: int, closed: bool = False
+) -> RunDocument:
+    """Compute a run's verdict, store verdict.json and report.md with it, record how it ended, and return the verdict.
 
-    Raises StoreError.
+    fence   the owner's fencing number: one that has lost its lease records nothing
+    closed  end a run that has trials left with what it has
+
+    Can be repeated. Raises ConflictError, StoreError.
     """
     with engine.connect() as connection:
         record = get_experiment(connection, experiment)
-        document = RunDocument(body=sum_up_run(connection, record), meta=_run_meta(connection, record))
-    objects.put(verdict_key(experiment), canonical_json(to_json(document)))
+        body = sum_up_run(connection, record)
+        state: ExperimentState = (
+            "finished" if all(side.complete for side in body.arms) else "closed" if closed else "partial"
+        )
+        document = RunDocument(body=body, meta=_run_meta(connection, replace(record, state=state)))
+    stored = canonical_json(to_json(document))
+    objects.put(verdict_key(experiment), stored)
     objects.put(f"experiments/{experiment}/report.md", run_markdown(document.body, document.meta).encode())
+    set_verdict(engine, experiment, state, fence=fence, sha256=sha256_hex(stored))
     return document
 
 
 def read_run(engine: Engine, objects: ObjectStore, experiment: str) -> RunDocument:
-    """Return a run's verdict as it was stored; computed again, and stored nowhere, when it is not there.
+    """Return a run's verdict as it was stored; computed again, and stored nowhere, when it is not there or damaged.
 
     Raises StoreError.
     """
-    stored = stored_run(objects, experiment)
-    if stored is not None:
-        return stored
     with engine.connect() as connection:
         record = get_experiment(connection, experiment)
+        stored = stored_run(objects, record)
+        if stored is not None:
+            return stored
         return RunDocument(body=sum_up_run(connection, record), meta=_run_meta(connection, record))
 
 
@@ -109,19 +129,24 @@ def _publish(
 
 
 def _run_meta(connection: Connection, record: ExperimentRecord) -> Meta:
-    spans = [span_of(connection, record.id, arm.name) for arm in record.arms]
-    starts = [span.first_start for span in spans if span.first_start is not None]
-    ends = [span.last_finish for span in spans if span.last_finish is not None]
+    parts = parts_of(connection, record.id)
     cost, n_with_cost = cost_of(connection, record.id)
+    reserved = reserved_of(connection, record.id)
     return Meta(
         experiments=(record.id,),
         names=(record.name,),
         dataset=record.dataset.name,
         created_at=_now(),
-        duration_s=max(max(ends) - min(starts), 0.0) if starts and ends else None,
-        repeated_calls=sum(span.n_attempts - span.n_trials for span in spans),
+        duration_s=sum(part.finished_at - part.started_at for part in parts) if parts else None,
+        parts=max(len(parts), 1),
+        repeated_calls=count_cut_off(connection, record.id),
+        taken_back=tuple(
+            TakenBackRecord(why=each.why, outcome=each.outcome, n=each.n)
+            for each in count_taken_back(connection, record.id)
+        ),
         cost_usd=str(cost) if n_with_cost else None,
         n_with_cost=n_with_cost,
+        reserved_usd=None if reserved is None else str(reserved),
         state=record.state,
     )
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from prefect import task
-from prefect.cache_policies import CacheKeyFnPolicy
+from prefect.cache_policies import NO_CACHE, CacheKeyFnPolicy
 from prefect.context import TaskRunContext
+from prefect.filesystems import WritableFileSystem
 from prefect.serializers import JSONSerializer
 
 from fairtrial.engine.loop import SliceResult, run_slice
@@ -29,7 +30,7 @@ class StoppedEarly(Exception):
     """The run was asked to stop before this slice was whole; what it finished is in the journal."""
 
 
-def slice_key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
+def slice_key(_context: TaskRunContext | None, parameters: dict[str, Any]) -> str:
     """Return the key of a slice's result: 64 hex digits, equal in every process that runs the same plan."""
     return content_hash(
         [
@@ -64,6 +65,8 @@ def slice_text(result: SliceResult) -> str:
     return canonical_json({"counts": result.counts, "digest": result.digest}).decode()
 
 
-def stored_under(folder: Path) -> Any:
-    """Return the slice task with its results kept in `folder`."""
-    return slice_task.with_options(result_storage=folder)
+def stored_under(place: Path | WritableFileSystem | None) -> Any:
+    """Return the slice task with its results kept in a folder or by a saved block; None keeps none of them."""
+    if place is None:
+        return slice_task.with_options(persist_result=False, cache_policy=NO_CACHE)
+    return slice_task.with_options(result_storage=place)

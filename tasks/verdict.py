@@ -31,7 +31,7 @@ from tasks.publish import publish_run
 from tasks.slice import OPEN_RUNS, SERIALIZER
 
 UI_TIMEOUT_S: Final = 5.0
-"""Longest wait for the server to take one artifact."""
+"""Longest wait for the server to take one artifact, or one change of a state."""
 
 _LOG: Final = logging.getLogger("fairtrial.ui")
 
@@ -47,7 +47,7 @@ _LOG: Final = logging.getLogger("fairtrial.ui")
 async def verdict_task(experiment: str) -> str:
     """Compute and store the verdict of a run; returns the outcome in one word a comparison, or the pass rate."""
     run = OPEN_RUNS[experiment]
-    document = await asyncio.to_thread(publish_run, run.engine, run.objects, experiment)
+    document = await asyncio.to_thread(publish_run, run.engine, run.objects, experiment, fence=run.lease.fence)
     run.on_verdict(document)
     await show_verdict(document, run.objects)
     return ", ".join(outcomes(document))
@@ -66,8 +66,8 @@ async def show_verdict(document: RunDocument, objects: ObjectStore) -> None:
     key = artifact_key(experiment)
     report = run_markdown(document.body, document.meta)
     where = objects.local_path(f"experiments/{experiment}/report.md")
-    await _try(acreate_markdown_artifact(f"{report}\n\nStored report: `{where}`\n", key=f"{key}-report"))
-    await _try(acreate_table_artifact(_arm_rows(document), key=f"{key}-arms", description="Arms"))
+    await in_ui(acreate_markdown_artifact(f"{report}\n\nStored report: `{where}`\n", key=f"{key}-report"))
+    await in_ui(acreate_table_artifact(_arm_rows(document), key=f"{key}-arms", description="Arms"))
     emit_verdict(document)
 
 
@@ -109,7 +109,7 @@ class ProgressArtifact:
     async def __aenter__(self) -> None:
         """Make the artifact, and keep it current in the background."""
         progress = self._run.loop.context.progress
-        self._id = await _try(
+        self._id = await in_ui(
             acreate_progress_artifact(
                 progress=_share(progress),
                 key=f"{artifact_key(self._run.record.id)}-progress",
@@ -133,7 +133,9 @@ class ProgressArtifact:
 
     async def _update(self) -> None:
         progress = self._run.loop.context.progress
-        await _try(aupdate_progress_artifact(self._id, progress=_share(progress), description=_progress_text(progress)))
+        await in_ui(
+            aupdate_progress_artifact(self._id, progress=_share(progress), description=_progress_text(progress))
+        )
 
 
 def artifact_key(experiment: str) -> str:
@@ -166,10 +168,10 @@ def _arm_rows(document: RunDocument) -> list[dict[str, str]]:
     return rows
 
 
-async def _try(call: Awaitable[Any]) -> Any:
+async def in_ui(call: Awaitable[Any]) -> Any:
+    """Return what a call to the Prefect server gives; None when it fails or takes too long. A picture, not the run."""
     try:
         return await asyncio.wait_for(call, UI_TIMEOUT_S)
     except Exception as error:
-        # The window onto the run is not the run.
-        _LOG.debug("the Prefect server took no artifact: %s", type(error).__name__)
+        _LOG.debug("the Prefect server did not take a call: %s", type(error).__name__)
         return None

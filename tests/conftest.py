@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import settings
 
+from tests import servers
+
 if TYPE_CHECKING:
     from flows.local_server import Server
 
@@ -110,6 +112,35 @@ def prefect_server() -> Iterator[Server]:
     server = local_server.find_or_start(state_dir=state_dir, environ=os.environ, say=lambda _line: None, wait_s=240)
     yield server
     local_server.stop(state_dir)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of the session's Postgres, on which databases may be made."""
+    with servers.postgres_server() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """The URL of a new, empty Postgres database."""
+    with servers.new_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[servers.S3Server]:
+    """The session's S3 server; its keys reach no test that does not ask for `s3_url`."""
+    with servers.s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3_url(s3_server: servers.S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A prefix of this test's own in the S3 server's bucket; the environment names the server while the test runs."""
+    for name, value in s3_server.environ.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{s3_server.bucket}/{uuid.uuid4().hex}"
 
 
 @dataclass(frozen=True)

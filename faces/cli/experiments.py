@@ -1,10 +1,9 @@
-"""`exp list`, `exp show`, `exp trials`: reading what is stored. Imports neither Prefect nor scipy."""
+"""`exp list` and `exp show`: what is stored. A verdict is read, not computed: neither imports Prefect or scipy."""
 
 from __future__ import annotations
 
-import base64
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -12,16 +11,14 @@ from cyclopts.validators import Number
 from faces.cli.output import note, out, out_json, out_table
 from faces.cli.settings import read_settings
 from faces.cli.store import Store, open_store
-from fairtrial.errors import SpecError
 from fairtrial.records.experiment import ArmSummary, ExperimentRecord
-from fairtrial.records.trial import Grade, Trial
-from fairtrial.records.verdict import to_json
-from fairtrial.reports.figures import NOT_REPORTED, count, duration, percent
+from fairtrial.records.verdict import RunDocument, to_json
+from fairtrial.reports.figures import count, duration, percent
 from fairtrial.reports.run import run_lines
-from fairtrial.reports.safe import shorten, visible, visible_bytes
+from fairtrial.reports.safe import shorten, visible
 from fairtrial.store.experiments import get_experiment, list_experiments, resolve_id, summaries_of
 from fairtrial.store.lease import Holder, holder
-from fairtrial.store.trials import page_of_trials
+from fairtrial.store.status import state_of
 from fairtrial.store.verdicts import stored_run
 
 Json = bool
@@ -83,7 +80,7 @@ def show(experiment: str, /, *, json: Json = False) -> int:
         record = get_experiment(connection, resolve_id(connection, experiment))
         summaries = summaries_of(connection, [record.id])[record.id]
         held = holder(connection, record.id)
-    verdict = stored_run(store.objects, record.id)
+    verdict = _verdict(store, record)
     if json:
         document: dict[str, Any] = _line_json(record, summaries, held)
         document |= {
@@ -103,70 +100,23 @@ def show(experiment: str, /, *, json: Json = False) -> int:
     return 0
 
 
-def trials(
-    experiment: str,
-    /,
-    *,
-    arm: str | None = None,
-    case: str | None = None,
-    outcome: Literal["graded", "agent_failure", "infra_loss", "ungraded"] | None = None,
-    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=10_000))] = 20,
-    after: str | None = None,
-    json: Json = False,
-) -> int:
-    """Show the trials of an experiment, with outputs and grades, in order of arm and case.
-
-    Examples:
-      exp trials latest --outcome agent_failure
-      exp trials EXP --arm cand --case c_756966685591eb9b --json
-
-    Parameters
-    ----------
-    experiment
-        An experiment id, the start of one, or `latest`.
-    arm
-        Only this arm.
-    case
-        Only this case.
-    outcome
-        Only trials that ended so.
-    limit
-        Most trials to show.
-    after
-        Go on after this trial, as the last page named it.
-    json
-        Print a JSON object with the trials and the cursor of the next page. Outputs that are not UTF-8 are base64.
-    """
-    store = open_store(read_settings(), must_exist=True)
-    found = _page(store, experiment, arm=arm, case=case, outcome=outcome, limit=limit, after=after)
-    more = _cursor(found[-1]) if len(found) == limit else None
-    if json:
-        out_json({"schema": "fairtrial/trials/1", "trials": [_trial_json(trial) for trial in found], "next": more})
-        return 0
-    if not found:
-        note("no trials fit")
-    for trial in found:
-        _show_trial(trial)
-    if more is not None:
-        note(f"more: exp trials {experiment} --after {more}")
-    return 0
-
-
-def state_of(record: ExperimentRecord, summaries: tuple[ArmSummary, ...], held: Holder | None) -> str:
-    """Return finished, running, or partial with when it was last seen."""
-    if all(summary.n_done == summary.n_planned for summary in summaries) and record.state == "finished":
-        return "finished"
-    if held is not None and held.alive:
-        return "(running)"
-    if held is not None:
+def _state_text(record: ExperimentRecord, summaries: tuple[ArmSummary, ...], held: Holder | None) -> str:
+    """Return finished, closed, running, or partial with when it was last seen."""
+    state = state_of(record, summaries, held)
+    if state == "partial" and held is not None:
         return f"(partial), last seen {duration(held.last_seen_s)} ago"
-    return "(partial)"
+    return f"({state})" if state in ("running", "partial") else state
 
 
-def _page(store: Store, experiment: str, *, after: str | None, **filters: Any) -> list[Trial]:
-    with store.engine.connect() as connection:
-        found = resolve_id(connection, experiment)
-        return page_of_trials(connection, store.objects, found, after=_key(after), **filters)
+def _verdict(store: Store, record: ExperimentRecord) -> RunDocument | None:
+    """Return the verdict of an experiment; made again from the journal when the stored one is lost or damaged."""
+    found = stored_run(store.objects, record)
+    if found is None and record.verdict_sha256 is not None:
+        note("the stored verdict is not there or does not match its checksum; this one is made from the journal")
+        from tasks.publish import read_run  # imports numpy, which a whole store does not need here
+
+        return read_run(store.engine, store.objects, record.id)
+    return found
 
 
 def _line(record: ExperimentRecord, summaries: tuple[ArmSummary, ...], held: Holder | None) -> tuple[str, ...]:
@@ -178,7 +128,7 @@ def _line(record: ExperimentRecord, summaries: tuple[ArmSummary, ...], held: Hol
         shorten(" vs ".join(names) if len(names) > 1 else "–", 36),
         " ".join(percent(summary.pass_share) if summary.n_valued else "–" for summary in summaries),
         f"{sum(s.n_done for s in summaries):,}/{sum(s.n_planned for s in summaries):,}",
-        state_of(record, summaries, held),
+        _state_text(record, summaries, held),
     )
 
 
@@ -188,7 +138,7 @@ def _line_json(record: ExperimentRecord, summaries: tuple[ArmSummary, ...], held
         "id": record.id,
         "name": record.name,
         "kind": record.kind,
-        "state": state_of(record, summaries, held).strip("()").partition(")")[0],
+        "state": state_of(record, summaries, held),
         "created_at": _when(record.created_at).isoformat(),
         "finished_at": None if record.finished_at is None else _when(record.finished_at).isoformat(),
         "dataset": {"name": record.dataset.name, "hash": record.dataset.hash, "n_cases": record.dataset.n_cases},
@@ -213,7 +163,7 @@ def _line_json(record: ExperimentRecord, summaries: tuple[ArmSummary, ...], held
 
 
 def _show_record(record: ExperimentRecord, summaries: tuple[ArmSummary, ...], held: Holder | None) -> None:
-    out(f"{record.id}  {visible(record.name)}  {state_of(record, summaries, held)}")
+    out(f"{record.id}  {visible(record.name)}  {_state_text(record, summaries, held)}")
     out(f"made     {_when(record.created_at):%Y-%m-%d %H:%M:%S} UTC, seed {record.seed}")
     out(f"dataset  {visible(record.dataset.name)}  {record.dataset.hash[:12]}  {count(record.n_cases, 'case')}")
     for grader in record.graders:
@@ -226,80 +176,6 @@ def _show_record(record: ExperimentRecord, summaries: tuple[ArmSummary, ...], he
         for part, digest in sorted(arm.task_parts.items()):
             if part.startswith("file "):
                 out(f"         {visible(part)}  {digest[:12]}")
-
-
-def _show_trial(trial: Trial) -> None:
-    value = "no value" if trial.value is None else "pass" if trial.value == 1.0 else "fail"
-    kind = f" ({visible(trial.answer.error_kind)})" if trial.answer.error_kind else ""
-    latency = NOT_REPORTED if trial.answer.latency_s is None else duration(trial.answer.latency_s)
-    out(
-        f"{visible(trial.key.arm)}  {visible(trial.key.case)}  #{trial.key.repetition}  {trial.outcome}{kind}  "
-        f"{value}  latency {latency}"
-    )
-    out(f"  output  {shorten(visible_bytes(trial.answer.output), 200)}{' (cut)' if trial.answer.cut else ''}")
-    if trial.answer.error:
-        out(f"  error   {shorten(visible_bytes(trial.answer.error), 200)}")
-    for grade in trial.grades:
-        score = grade.state if grade.score is None else f"{grade.score:g}"
-        reason = f"  {shorten(visible_bytes(grade.reason), 160)}" if grade.reason else ""
-        out(f"  {visible(grade.grader)}  {score}{reason}")
-
-
-def _trial_json(trial: Trial) -> dict[str, Any]:
-    answer = trial.answer
-    return {
-        "arm": trial.key.arm,
-        "case": trial.key.case,
-        "repetition": trial.key.repetition,
-        "outcome": trial.outcome,
-        "value": trial.value,
-        "attempt": trial.attempt,
-        **_text_json("output", answer.output),
-        "output_cut": answer.cut,
-        "error_kind": answer.error_kind,
-        **_text_json("error", answer.error),
-        "latency_s": answer.latency_s,
-        "input_tokens": answer.usage.input_tokens,
-        "output_tokens": answer.usage.output_tokens,
-        "cost_usd": None if answer.usage.cost_usd is None else str(answer.usage.cost_usd),
-        "started_at": trial.started_at.isoformat(),
-        "finished_at": trial.finished_at.isoformat(),
-        "grades": [_grade_json(grade) for grade in trial.grades],
-    }
-
-
-def _grade_json(grade: Grade) -> dict[str, Any]:
-    return {
-        "grader": grade.grader,
-        "version": grade.version,
-        "state": grade.state,
-        "score": grade.score,
-        **_text_json("reason", grade.reason),
-    }
-
-
-def _text_json(name: str, data: bytes) -> dict[str, str]:
-    try:
-        return {name: data.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
-
-
-def _cursor(trial: Trial) -> str:
-    key = f"{trial.key.arm}\n{trial.key.case}\n{trial.key.repetition}"
-    return base64.urlsafe_b64encode(key.encode()).decode("ascii").rstrip("=")
-
-
-def _key(cursor: str | None) -> tuple[str, str, int] | None:
-    if cursor is None:
-        return None
-    try:
-        arm, case, repetition = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode().split("\n")
-        return arm, case, int(repetition)
-    except ValueError:
-        raise SpecError(
-            f"--after {cursor} is no cursor.", code="bad_usage", hint="Take it from the page before."
-        ) from None
 
 
 def _when(seconds: float) -> datetime:

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from faces.cli.ask import RunFlags, ask
-from faces.cli.files import check_outputs, write_outputs
+from faces.cli.files import check_outputs
 from faces.cli.live import Live
 from faces.cli.main import RESUME_NEWEST
-from faces.cli.output import note, out, out_json
+from faces.cli.output import note
+from faces.cli.resume import nothing_left, stored_experiment
 from faces.cli.settings import environment, read_concurrency, read_settings
+from faces.cli.shown import Shown
 from faces.cli.store import Store, open_store
 from faces.cli.window import Window
-from fairtrial.engine.create import Prepared, prepare, store
-from fairtrial.engine.open import OpenRun, default_concurrency, open_run
-from fairtrial.engine.resume import check_files, check_same
-from fairtrial.errors import CODES, FairtrialError, SpecError
-from fairtrial.hashing import canonical_json
+from fairtrial.engine.create import prepare, store
+from fairtrial.engine.open import default_concurrency, open_run
+from fairtrial.errors import FairtrialError, SpecError
 from fairtrial.records.experiment import ExperimentRecord
-from fairtrial.records.verdict import RunDocument, to_json
+from fairtrial.records.verdict import RunDocument
 from fairtrial.reports.figures import count
-from fairtrial.reports.run import run_lines
 from fairtrial.reports.safe import visible
-from fairtrial.spec.models import Limits
-from fairtrial.store.experiments import cases_of, get_experiment, newest_to_resume, resolve_id, resume_key, summaries_of
+from fairtrial.store.history import TakenBack
 from fairtrial.store.lease import this_process
-from tasks.publish import read_run
-
-if TYPE_CHECKING:
-    pass
 
 _AT_LEAST_ONE: Final = Number(gte=1)
 
@@ -55,6 +50,7 @@ def run(
     first_n: Annotated[int | None, Parameter(validator=_AT_LEAST_ONE)] = None,
     case: list[str] | None = None,
     resume: str | None = None,
+    retry_errors: Annotated[bool, Parameter(negative="")] = False,
     output: Annotated[list[Path] | None, Parameter(name=["--output", "-o"])] = None,
     json: bool = False,
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False,
@@ -70,6 +66,7 @@ def run(
       exp run spec.json -d cases.jsonl -g '{"kind": "exact"}' --trials 3
       exp run --arm base=a.json --arm cand=b.json --seed 7 -o report.md
       exp run --resume exp_01M6SAJYC5RM7A5TCT65R3SFSM
+      exp run --resume latest --retry-errors
 
     Parameters
     ----------
@@ -101,6 +98,8 @@ def run(
         Run only this case; repeatable, @FILE for a list.
     resume
         Go on with a stored run: an id, `latest`, or nothing for the newest run of the same spec.
+    retry_errors
+        With --resume: run trials that ended in an error again too. What they were stays in the history.
     output
         Write the report there too: .md, .txt or .json; repeatable.
     json
@@ -109,6 +108,12 @@ def run(
         No progress on stderr.
     """
     check_outputs(output or [])
+    if retry_errors and resume is None:
+        raise SpecError(
+            "--retry-errors runs errors of a stored run again, and none is named.",
+            code="bad_usage",
+            hint="Write --resume EXP --retry-errors; --retries is the flag for calls that fail for a moment.",
+        )
     flags = RunFlags(
         spec=spec,
         arms=tuple(arm or ()),
@@ -127,64 +132,26 @@ def run(
     limit = concurrency if concurrency is not None else read_concurrency()
     project = open_store(settings, must_exist=resume is not None and resume != RESUME_NEWEST)
     experiment = _experiment(flags, resume, project)
-    shown = _Shown(project, output or [], as_json=json)
-    if _nothing_left(project, experiment):
+    shown = Shown(project, output or [], as_json=json)
+    if resume is not None and nothing_left(project, experiment, retry_errors=retry_errors):
         note(f"{experiment.id}: nothing left to run")
         return shown.stored(experiment)
     note(_about(experiment, limit))
     # The server starts while Prefect is imported and the experiment opened; nothing wrong with the spec gets this far.
     window = Window(settings, say=note)
-    return _execute(project, experiment, window, shown, limit=limit, quiet=quiet)
+    return _execute(project, experiment, window, shown, limit=limit, quiet=quiet, retry_errors=retry_errors)
 
 
 def _experiment(flags: RunFlags, resume: str | None, project: Store) -> ExperimentRecord:
     """Return the experiment to run: a new one that is stored by now, or a stored one that has not changed."""
-    if resume is not None and resume != RESUME_NEWEST and flags.spec is None and not flags.arms:
-        with project.engine.connect() as connection:
-            experiment = get_experiment(connection, resolve_id(connection, resume))
-        check_files(experiment)
-        return experiment
+    if resume is not None:
+        return stored_experiment(flags, resume, project)
     asked = ask(flags, project)
     prepared = prepare(asked, environ=environment())
-    if resume is None:
-        for warning in prepared.record.warnings:
-            note(f"warning: {visible(warning)}")
-        store(prepared, asked.dataset, engine=project.engine, objects=project.objects)
-        return prepared.record
-    return _stored_same(prepared, resume, project, seed=asked.arms[0].loaded.spec.seed)
-
-
-def _stored_same(prepared: Prepared, resume: str, project: Store, *, seed: int | None) -> ExperimentRecord:
-    now = prepared.record
-    arms = [arm.name for arm in now.arms]
-    with project.engine.connect() as connection:
-        if resume == RESUME_NEWEST:
-            key = resume_key(name=now.name, arms=arms, selection=now.selection)
-            found = newest_to_resume(connection, key)
-        else:
-            found = resolve_id(connection, resume)
-        if found is None:
-            raise SpecError(
-                f"there is no stored run named {now.name!r} with these arms and this selection.",
-                code="unknown_experiment",
-                hint="`exp list` shows the stored ones; without --resume a new one starts.",
-            )
-        stored = get_experiment(connection, found)
-        cases = cases_of(connection, found)
-    if [arm.name for arm in stored.arms] != arms:
-        raise SpecError(
-            f"{found} has the arms {', '.join(arm.name for arm in stored.arms)}, not {', '.join(arms)}.",
-            code="changed_inputs",
-            hint="Start a new run without --resume.",
-        )
-    check_same(stored, cases, prepared, seed=seed)
-    return stored
-
-
-def _nothing_left(project: Store, experiment: ExperimentRecord) -> bool:
-    with project.engine.connect() as connection:
-        summaries = summaries_of(connection, [experiment.id])[experiment.id]
-    return experiment.state == "finished" and all(summary.n_done == summary.n_planned for summary in summaries)
+    for warning in prepared.record.warnings:
+        note(f"warning: {visible(warning)}")
+    store(prepared, asked.dataset, engine=project.engine, objects=project.objects)
+    return prepared.record
 
 
 def _about(experiment: ExperimentRecord, limit: int | None) -> str:
@@ -200,7 +167,14 @@ def _about(experiment: ExperimentRecord, limit: int | None) -> str:
 
 
 def _execute(
-    project: Store, experiment: ExperimentRecord, window: Window, shown: _Shown, *, limit: int | None, quiet: bool
+    project: Store,
+    experiment: ExperimentRecord,
+    window: Window,
+    shown: Shown,
+    *,
+    limit: int | None,
+    quiet: bool,
+    retry_errors: bool,
 ) -> int:
     run = open_run(
         project.engine,
@@ -209,10 +183,15 @@ def _execute(
         owner=this_process(),
         environ=environment(),
         concurrency=limit,
+        arms=experiment.arms,
+        retry_errors=retry_errors,
+        say=lambda line: note(visible(line)),
     )
     try:
         if run.lease.taken_from is not None:
             note(f"taken over from {run.lease.taken_from}")
+        if run.taken_back:
+            note(_again(run.taken_back))
         window.wait()
         from flows.execute import execute  # imports Prefect, whose settings are in the environment now
 
@@ -223,7 +202,7 @@ def _execute(
 
         def announce(document: RunDocument, stopped_by: signal.Signals | None) -> int:
             live.close()
-            return shown.verdict(document, run, stopped_by)
+            return shown.verdict(document, experiment, stopped_by)
 
         live.start()
         try:
@@ -238,6 +217,14 @@ def _execute(
         run.reaper.close()
 
 
+def _again(taken_back: Sequence[TakenBack]) -> str:
+    n_asked = sum(each.asked_again for each in taken_back)
+    graded = len(taken_back) - n_asked
+    asked = [f"{count(n_asked, 'trial')} that ended in an error, to be run again"] if n_asked else []
+    kept = [f"{count(graded, 'stored answer')} that a grader failed on, to be graded again"] if graded else []
+    return f"--retry-errors: {'; '.join(asked + kept)}"
+
+
 def _title(experiment: ExperimentRecord) -> str:
     parts = [experiment.kind, visible(experiment.name)]
     if len(experiment.arms) > 1:
@@ -248,55 +235,3 @@ def _title(experiment: ExperimentRecord) -> str:
 def _labels(experiment: ExperimentRecord) -> list[str]:
     labels = ["fairtrial", experiment.kind, f"dataset:{visible(experiment.dataset.name)}", experiment.id]
     return labels + [visible(tag) for tag in experiment.tags]
-
-
-class _Shown:
-    """Shows a verdict once, where it was asked for, and says which status it ends the process with."""
-
-    def __init__(self, project: Store, outputs: list[Path], *, as_json: bool):
-        self._project = project
-        self._outputs = outputs
-        self._as_json = as_json
-
-    def stored(self, experiment: ExperimentRecord) -> int:
-        """Show the verdict of a finished run without writing anything to the store."""
-        document = read_run(self._project.engine, self._project.objects, experiment.id)
-        return self._show(document, max_loss=_max_loss(experiment))
-
-    def verdict(self, document: RunDocument, run: OpenRun, stopped_by: signal.Signals | None) -> int:
-        """Show a fresh verdict; a run that was stopped says how to go on and ends with its signal's status."""
-        status = self._show(document, max_loss=_max_loss(run.record))
-        if stopped_by is not None:
-            note(f"stopped by {stopped_by.name}; go on with: exp run --resume {run.record.id}")
-            return 128 + stopped_by
-        return status
-
-    def _show(self, document: RunDocument, *, max_loss: float) -> int:
-        if self._as_json:
-            out_json(to_json(document))
-        else:
-            out(*run_lines(document.body, document.meta))
-            where = self._project.objects.local_path(f"experiments/{document.meta.experiments[0]}/report.md")
-            note(f"stored   {where}")
-        write_outputs(self._outputs, [document])
-        return _status(document, max_loss=max_loss)
-
-
-def _max_loss(experiment: ExperimentRecord) -> float:
-    """Return the strictest loss limit among the arms."""
-    return min(Limits.model_validate_json(canonical_json(arm.limits)).max_loss for arm in experiment.arms)
-
-
-def _status(document: RunDocument, *, max_loss: float) -> int:
-    """Return 0 for a whole run, 4 for one that lost too much, graded nothing, or has trials left."""
-    if any(not side.n_valued for side in document.body.arms):
-        note("no trial has a score: nothing was measured")
-        return CODES["nothing_graded"].exit
-    for side in document.body.arms:
-        if side.n_infra_losses > max_loss * side.n_trials:
-            note(
-                f"{visible(side.label)} lost {side.n_infra_losses:,} of {side.n_trials:,} trials, over the limit of "
-                f"{max_loss:.0%}"
-            )
-            return CODES["not_complete"].exit
-    return 0 if all(side.complete for side in document.body.arms) else CODES["not_complete"].exit

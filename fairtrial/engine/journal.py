@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 from sqlalchemy import Engine
 
 from fairtrial.hashing import sha256_hex
-from fairtrial.records.trial import Answer, Grade, Outcome, TrialKey
+from fairtrial.records.trial import COUNT_OF, Answer, Grade, Outcome, TrialKey
 from fairtrial.store.objects import ObjectStore
-from fairtrial.store.trials import Progressed, progress_of, results_of, stored_answer
+from fairtrial.store.quarantine import Damaged, said, set_aside
+from fairtrial.store.trials import Progressed, output_of, progress_of, results_of, stored_answer
 from fairtrial.store.writer import Write, Writer
 
 INLINE_BYTES: Final = 8192
@@ -38,9 +40,21 @@ class Journal:
         self._experiment = experiment
         self._fence = fence
 
-    async def begin(self, key: TrialKey, *, attempt: int, started_at: float) -> None:
-        """Record that a call is about to start; the call waits for this."""
-        row = {**_key_columns(key), "attempt": attempt, "fence": self._fence, "started_at": started_at}
+    async def begin(
+        self, key: TrialKey, *, attempt: int, started_at: float, reserved_usd: Decimal | None = None
+    ) -> None:
+        """Record that a call is about to start, and the most it can cost; the call waits for this one commit.
+
+        The reservation ends with the result: what is reserved and has none is what a crash may have spent.
+        """
+        reserved = None if reserved_usd is None else str(reserved_usd)
+        row = {
+            **_key_columns(key),
+            "attempt": attempt,
+            "fence": self._fence,
+            "started_at": started_at,
+            "reserved_usd": reserved,
+        }
         await self._writer.write(Write({"attempt": [{**row, "outcome": None, "error_kind": None}]}))
 
     async def keep_answer(self, key: TrialKey, answer: Answer, *, attempt: int, started_at: float) -> None:
@@ -102,7 +116,7 @@ class Journal:
                 }
                 for grade in grades
             ]
-        counts = Counter({(key.arm, "n_done"): 1, (key.arm, _COUNT_OF[outcome]): 1})
+        counts = Counter({(key.arm, "n_done"): 1, (key.arm, COUNT_OF[outcome]): 1})
         if value == 1.0:
             counts[key.arm, "n_passed"] = 1
         await self._writer.write(Write(rows, counts))
@@ -120,6 +134,17 @@ class Journal:
     async def answer(self, key: TrialKey) -> Answer:
         """Return a stored answer, checked against its checksum."""
         return await asyncio.to_thread(self._answer, key)
+
+    async def set_answer_aside(self, key: TrialKey) -> str:
+        """Move a stored answer that cannot be read into the quarantine, and say in a line for people what was done."""
+        return await asyncio.to_thread(self._set_answer_aside, key)
+
+    def _set_answer_aside(self, key: TrialKey) -> str:
+        with self._engine.connect() as connection:
+            output = output_of(connection, key)
+        damaged = Damaged(output, missing=output.inline is None and self._objects.get(f"blobs/{output.sha256}") is None)
+        set_aside(self._engine, self._objects, self._experiment, self._fence, [damaged])
+        return said(damaged)
 
     def _progress(self, arms: Sequence[str], cases: Sequence[str]) -> dict[tuple[str, str, int], Progressed]:
         with self._engine.connect() as connection:
@@ -152,14 +177,6 @@ class Journal:
             "started_at": started_at,
             "finished_at": finished_at,
         }
-
-
-_COUNT_OF: Final[dict[Outcome, str]] = {
-    "graded": "n_graded",
-    "agent_failure": "n_agent_failures",
-    "infra_loss": "n_infra_losses",
-    "ungraded": "n_ungraded",
-}
 
 
 def _key_columns(key: TrialKey) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fairtrial.engine.cases import StoredCases
 from fairtrial.engine.plan import Block, Plan
 from fairtrial.engine.trial import ArmRuntime, TrialContext, run_trial
 from fairtrial.hashing import content_hash
-from fairtrial.spec.case import Case
 from fairtrial.store.trials import Progressed
 
 Known = Mapping[tuple[str, str, int], Progressed]
@@ -37,7 +37,7 @@ class RunLoop:
 
     context: TrialContext
     plan: Plan
-    cases: Sequence[Case]
+    cases: StoredCases
     arms: Sequence[ArmRuntime]
     concurrency: int
     gate: asyncio.Semaphore
@@ -77,7 +77,9 @@ async def slice_result(loop: RunLoop, number: int) -> SliceResult:
     blocks = loop.plan.slice(number)
     rows = await loop.context.journal.results(arms=_names(loop), cases=_case_ids(loop, blocks))
     owed = {
-        (loop.arms[index].name, loop.cases[block.case].id, block.repetition) for block in blocks for index in block.arms
+        (loop.arms[index].name, loop.cases.ids[block.case], block.repetition)
+        for block in blocks
+        for index in block.arms
     }
     mine = sorted(row for row in rows if row[:3] in owed)
     return SliceResult(
@@ -90,15 +92,16 @@ async def slice_result(loop: RunLoop, number: int) -> SliceResult:
 
 async def _work(loop: RunLoop, pending: Iterator[Block], known: Known) -> None:
     for block in pending:
+        keys = {index: (loop.arms[index].name, loop.cases.ids[block.case], block.repetition) for index in block.arms}
+        owed = [index for index, key in keys.items() if key not in known or known[key].state != "done"]
+        if not owed:
+            continue
         async with loop.gate:
-            for index in block.arms:
-                arm, case = loop.arms[index], loop.cases[block.case]
-                found = known.get((arm.name, case.id, block.repetition))
-                if found is not None and found.state == "done":
-                    continue
+            case = loop.cases[block.case]
+            for index in owed:
                 if loop.stop.is_set():
                     return
-                await run_trial(loop.context, arm, case, block.repetition, known=found)
+                await run_trial(loop.context, loop.arms[index], case, block.repetition, known=known.get(keys[index]))
 
 
 def _names(loop: RunLoop) -> list[str]:
@@ -106,4 +109,4 @@ def _names(loop: RunLoop) -> list[str]:
 
 
 def _case_ids(loop: RunLoop, blocks: Sequence[Block]) -> list[str]:
-    return sorted({loop.cases[block.case].id for block in blocks})
+    return sorted({loop.cases.ids[block.case] for block in blocks})

@@ -50,6 +50,22 @@ class Progress:
             return None
         return (time.monotonic() - self.started) / done_here * (self.n_planned - self.n_done)
 
+    def uncount(self, arm: str, outcome: Outcome | None, value: float | None) -> None:
+        """Take back one result that was counted by an earlier part; outcome None for one that had not been counted.
+
+        What it cost stays spent.
+        """
+        if outcome is None:
+            return
+        counts = self.arms[arm]
+        counts.n_done -= 1
+        counts.n_valued -= value is not None
+        counts.n_passed -= value == 1.0
+        counts.n_agent_failures -= outcome == "agent_failure"
+        counts.n_infra_losses -= outcome == "infra_loss"
+        counts.n_ungraded -= outcome == "ungraded"
+        self.n_at_start -= 1
+
     def count(self, arm: str, outcome: Outcome, value: float | None, usage: Usage) -> None:
         """Count one finished trial."""
         counts = self.arms[arm]
@@ -64,8 +80,8 @@ class Progress:
             self.n_with_cost += 1
 
 
-def progress_from(summaries: tuple[ArmSummary, ...]) -> Progress:
-    """Return the progress a run starts from: what earlier parts of it finished."""
+def progress_from(summaries: tuple[ArmSummary, ...], *, cost_usd: Decimal, n_with_cost: int) -> Progress:
+    """Return the progress a run starts from: what earlier parts of it finished and what that cost."""
     arms = {
         summary.arm: ArmProgress(
             n_planned=summary.n_planned,
@@ -78,4 +94,5 @@ def progress_from(summaries: tuple[ArmSummary, ...]) -> Progress:
         )
         for summary in summaries
     }
-    return Progress(arms=arms, n_at_start=sum(arm.n_done for arm in arms.values()))
+    n_at_start = sum(arm.n_done for arm in arms.values())
+    return Progress(arms=arms, n_at_start=n_at_start, cost_usd=cost_usd, n_with_cost=n_with_cost)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fairtrial.engine.journal import Journal
@@ -19,6 +19,7 @@ from fairtrial.errors import ConflictError, InfraError, StoreError
 from fairtrial.graders.base import Grader
 from fairtrial.records.trial import Answer, Grade, Outcome, TrialKey
 from fairtrial.spec.case import Case
+from fairtrial.store.quarantine import UNREADABLE
 from fairtrial.store.trials import Progressed
 from fairtrial.subjects.base import Subject, TrialRequest
 
@@ -55,6 +56,7 @@ class TrialContext:
     journal: Journal
     progress: Progress
     mark: dict[str, str]
+    say: Callable[[str], None] = lambda _line: None
 
 
 async def run_trial(
@@ -68,9 +70,9 @@ async def run_trial(
     """
     key = TrialKey(context.experiment, arm.name, case.id, repetition)
     started_at = time.time()
-    if known is not None and known.state == "answered":
-        attempt = known.attempt
-        answer = await context.journal.answer(key)
+    kept = await _kept_answer(context, key) if known is not None and known.state == "answered" else None
+    if known is not None and kept is not None:
+        attempt, answer = known.attempt, kept
     else:
         attempt = (known.attempt if known is not None else 0) + 1
         await context.journal.begin(key, attempt=attempt, started_at=started_at)
@@ -81,6 +83,17 @@ async def run_trial(
     grades = await _grade(context, arm, case, answer)
     verdict = weigh(answer, grades)
     return await _close(context, key, answer, verdict, grades, attempt=attempt, started_at=started_at)
+
+
+async def _kept_answer(context: TrialContext, key: TrialKey) -> Answer | None:
+    """Return the answer that an earlier part kept; None when it cannot be read any more and has to be asked for."""
+    try:
+        return await context.journal.answer(key)
+    except StoreError as error:
+        if error.code not in UNREADABLE:
+            raise
+        context.say(await context.journal.set_answer_aside(key))
+        return None
 
 
 def weigh(answer: Answer, grades: Sequence[Grade]) -> Verdict:

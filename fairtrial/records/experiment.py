@@ -11,7 +11,8 @@ from typing import Literal, TypeAlias
 from fairtrial.hashing import JsonValue
 
 ExperimentKind: TypeAlias = Literal["run", "ab"]
-ExperimentState: TypeAlias = Literal["running", "partial", "finished"]
+ExperimentState: TypeAlias = Literal["running", "partial", "finished", "closed"]
+"""closed: ended by hand with what it had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class ExperimentRecord:
     slice_blocks: int
     plan_hash: str
     result_version: int = 1
+    verdict_sha256: str | None = None
     warnings: tuple[str, ...] = ()
 
     @property

@@ -9,10 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 Outcome: TypeAlias = Literal["graded", "agent_failure", "infra_loss", "ungraded"]
 GradeState: TypeAlias = Literal["scored", "no_score", "error"]
+
+COUNT_OF: Final[dict[Outcome, str]] = {
+    "graded": "n_graded",
+    "agent_failure": "n_agent_failures",
+    "infra_loss": "n_infra_losses",
+    "ungraded": "n_ungraded",
+}
+"""The name under which totals count each outcome."""
 
 
 @dataclass(frozen=True, slots=True)

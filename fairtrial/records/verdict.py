@@ -168,8 +168,22 @@ class RunBody(Record):
     warnings: tuple[str, ...] = ()
 
 
+class TakenBackRecord(Record):
+    """Results that were run again, by the reason (retried or damaged) and what they had been."""
+
+    why: str
+    outcome: str | None
+    n: int
+
+
 class Meta(Record):
-    """What may differ between two runs of the same trials: ids, names, times (ISO 8601 UTC), money, repeats."""
+    """What may differ between two runs of the same trials: ids, names, times (ISO 8601 UTC), money, repeats.
+
+    duration_s      seconds somebody worked on the run: the sum over its parts, without the time between them
+    parts           stretches of work, each ended by a stop, a crash or the verdict
+    repeated_calls  calls that a stop or crash cut off
+    reserved_usd    the most that those can have cost, where a price was known beforehand
+    """
 
     experiments: tuple[str, ...]
     names: tuple[str, ...]
@@ -177,9 +191,12 @@ class Meta(Record):
     created_at: str
     look: int | None = None
     duration_s: float | None = None
+    parts: int = 1
     repeated_calls: int = 0
+    taken_back: tuple[TakenBackRecord, ...] = ()
     cost_usd: str | None = None
     n_with_cost: int = 0
+    reserved_usd: str | None = None
     state: str = "finished"
 
 

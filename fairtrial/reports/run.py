@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Final
 
 from fairtrial.records.verdict import Meta, RunBody, SideRecord
 from fairtrial.reports.comparison import (
@@ -19,6 +20,8 @@ from fairtrial.reports.safe import markdown, shorten, visible
 
 _NAME_WIDTH = 80
 
+_OUTCOMES: Final = {"agent_failure": ("agent failure", "agent failures"), "infra_loss": ("infra loss", "infra losses")}
+
 
 def run_lines(body: RunBody, meta: Meta, *, width: int = WIDTH) -> list[str]:
     """Return the report of a run for a terminal of `width` columns."""
@@ -27,6 +30,7 @@ def run_lines(body: RunBody, meta: Meta, *, width: int = WIDTH) -> list[str]:
         f"dataset  {shorten(visible(meta.dataset), _NAME_WIDTH)}  {_size(body)}",
         *(f"warning  {visible(warning)}" for warning in body.warnings),
         f"time     {_spent(body, meta)}",
+        *(f"again    {line}" for line in _again(meta)),
     ]
     for side in body.arms:
         lines += ["", *_arm_lines(side, named=len(body.arms) > 1)]
@@ -47,7 +51,7 @@ def run_markdown(body: RunBody, meta: Meta) -> str:
             for side in body.arms
         ),
     ]
-    parts = [head, "\n".join(rows), f"time {_spent(body, meta)}"]
+    parts = [head, "\n".join(rows), f"time {_spent(body, meta)}", *_again(meta)]
     if body.warnings:
         parts.append("\n".join(f"- {markdown(warning)}" for warning in body.warnings))
     parts += [comparison_markdown(comparison, meta) for comparison in body.comparisons]
@@ -67,7 +71,7 @@ def headline(body: RunBody) -> str:
 
 def cost_text(body: RunBody, meta: Meta) -> str:
     """Return what the run cost; what nobody reported is never 0."""
-    n_done = sum(side.n_done for side in body.arms)
+    n_done = sum(side.n_done for side in body.arms) + sum(each.n for each in meta.taken_back)
     if meta.cost_usd is None or not meta.n_with_cost:
         return NOT_REPORTED
     if meta.n_with_cost < n_done:
@@ -109,5 +113,27 @@ def _wilson(side: SideRecord) -> str:
 
 
 def _spent(body: RunBody, meta: Meta) -> str:
+    parts = f" (working time in {meta.parts} parts)" if meta.parts > 1 else ""
     repeats = f"   {count(meta.repeated_calls, 'call')} cut off by a stop or crash" if meta.repeated_calls else ""
-    return f"{duration(meta.duration_s)}   cost {cost_text(body, meta)}{repeats}"
+    if meta.repeated_calls and meta.reserved_usd is not None:
+        repeats += f", at most ${_plain(meta.reserved_usd)} more"
+    return f"{duration(meta.duration_s)}{parts}   cost {cost_text(body, meta)}{repeats}"
+
+
+def _again(meta: Meta) -> list[str]:
+    """Return what was run again and why, for a reader who weighs the pass rates by it."""
+    lines = []
+    retried = [each for each in meta.taken_back if each.why == "retried"]
+    if retried:
+        names = ", ".join(count(each.n, *_OUTCOMES[each.outcome or ""]) for each in retried)
+        lines.append(f"{names} run again by --retry-errors: a second chance that no other trial had")
+    damaged = sum(each.n for each in meta.taken_back if each.why == "damaged")
+    if damaged:
+        lines.append(
+            f"{count(damaged, 'stored answer')} could not be read any more and {_was(damaged)} asked for again"
+        )
+    return lines
+
+
+def _was(n: int) -> str:
+    return "was" if n == 1 else "were"

@@ -132,10 +132,10 @@ class _Seen:
         self.near_keys: list[str] = []
 
     def note_input(self, case: Case, line: int) -> None:
-        digest = case.input_hash
-        if digest in self.line_of_input and self.first_pair is None:
-            self.first_pair = (self.line_of_input[digest], line)
-        self.line_of_input.setdefault(digest, line)
+        n_before = len(self.line_of_input)
+        first = self.line_of_input.setdefault(case.input_hash, line)
+        if self.first_pair is None and len(self.line_of_input) == n_before:
+            self.first_pair = (first, line)
         if case.input is None or case.input == "":
             self.n_empty_inputs += 1
 
@@ -177,11 +177,12 @@ def _read_record(
     group = _label(record.get("group"), "group", place)
     tags = _tags(record.get("tags"), place)
     fields = {key: item for key, item in record.items() if key not in _RECORD_KEYS}
-    _note_near_keys(fields, seen, place)
+    if fields:
+        _note_near_keys(fields, seen, place)
     if name is not None and name != name.strip():
         seen.n_padded_ids += 1
     value, has_expected = record["input"], "expected" in record
-    input_hash = sha256_hex(canonical_json(value))
+    input_hash = _hash(value)
     case = Case(
         id=_unnamed_id(input_hash, seen) if name is None else name,
         input=value,
@@ -194,7 +195,7 @@ def _read_record(
         fields=fields,
         position=position,
         input_hash=input_hash,
-        label_hash=sha256_hex(canonical_json(record["expected"])) if has_expected else "",
+        label_hash=_hash(record["expected"]) if has_expected else "",
         line=line or None,
     )
     return case, _stored_record(case, name)
@@ -216,6 +217,11 @@ def _stored_record(case: Case, name: str | None) -> dict[str, JsonValue]:
     if case.tags:
         record["tags"] = list(case.tags)
     return record
+
+
+def _hash(value: JsonValue) -> str:
+    # canonical_json makes an encoder for what is not a text; a number, the most frequent label, needs none.
+    return sha256_hex(b"%d" % value if type(value) is int else canonical_json(value))
 
 
 def _unnamed_id(input_hash: str, seen: _Seen) -> str:

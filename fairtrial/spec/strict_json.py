@@ -75,7 +75,7 @@ def parse_json(
     if not text or text.isspace():
         raise InputError("there is no JSON value: the text is empty.", place=place)
     try:
-        value: JsonValue = _DECODER.decode(text)
+        value: JsonValue = _decoder(text).decode(text)
     except json.JSONDecodeError as error:
         raise _syntax_error(text, error, place=place, first_line=first_line) from None
     except _Refused:
@@ -137,11 +137,10 @@ class JsonLines(Iterator[JsonLine]):
         self._pending_blanks = 0
 
     def __next__(self) -> JsonLine:
-        while True:
-            line = self._read_line()
-            if line.strip(b" \t"):
-                break
+        line = self._read_line()
+        while not line.strip(b" \t"):
             self._pending_blanks += 1
+            line = self._read_line()
         self.blank_lines += self._pending_blanks
         self._pending_blanks = 0
         try:
@@ -263,6 +262,12 @@ def _constant(text: str) -> NoReturn:
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique, parse_float=_finite, parse_int=_integer, parse_constant=_constant
 )
+# For texts too short to hold an integer with too many digits: int() itself, without a call of ours for each.
+_SHORT_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_constant)
+
+
+def _decoder(text: str) -> json.JSONDecoder:
+    return _DECODER if len(text) > max_integer_digits() else _SHORT_DECODER
 
 
 def _raise_refusal(text: str, *, place: str, first_line: int, first_column: int = 1) -> NoReturn:

@@ -22,7 +22,7 @@ from fairtrial.errors import SpecError, StoreError
 
 T = TypeVar("T")
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 """Newest migration; the tests check it against the migrations folder."""
 
 BUSY_TIMEOUT_MS: Final = 60_000
@@ -113,7 +113,7 @@ def store_error(error: DBAPIError, *, where: str = "the store") -> StoreError:
 
 def _engine(url: str) -> Engine:
     if url.startswith(_SQLITE):
-        path = Path(url.removeprefix(_SQLITE))
+        path = _sqlite_path(url)
         engine, where = _sqlite_engine(path), f"the store {path}"
     else:
         engine, where = _postgres_engine(url), "the store"
@@ -125,6 +125,18 @@ def _engine(url: str) -> Engine:
             raise store_error(context.sqlalchemy_exception, where=where)
 
     return engine
+
+
+def _sqlite_path(url: str) -> Path:
+    name = url.removeprefix(_SQLITE)
+    if name in ("", ":memory:"):
+        raise SpecError(
+            "a database in memory forgets everything when the command ends.",
+            code="bad_usage",
+            hint="Write sqlite:///path/to/file.db, or leave it out: then it lies in the project's state folder.",
+            place="FAIRTRIAL_DATABASE_URL",
+        )
+    return Path(name)
 
 
 def _sqlite_engine(path: Path) -> Engine:
@@ -186,7 +198,10 @@ def _postgres_engine(url: str) -> Engine:
         parsed = make_url(url)
         if parsed.get_backend_name() != "postgresql":
             raise ArgumentError(parsed.get_backend_name())
-        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_POSTGRES_ARGS)
+        # What is read in one transaction is of one moment, as on SQLite: totals and the rows they count.
+        engine = create_engine(
+            parsed, pool_pre_ping=True, connect_args=_POSTGRES_ARGS, isolation_level="REPEATABLE READ"
+        )
     except ImportError as error:
         raise SpecError(
             f"the Postgres driver is not installed ({error.name}).",
@@ -206,7 +221,10 @@ def _postgres_engine(url: str) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         if connection.get_execution_options().get("writes", False):
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}")
+            # Writers wait for each other and then see what the other wrote, instead of failing over it.
+            connection.exec_driver_sql(
+                f"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}"
+            )
 
     return engine
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Engine, func, insert, select, update
+from sqlalchemy import Connection, Engine, Update, func, insert, select, update
 
 from fairtrial.errors import SpecError
 from fairtrial.hashing import canonical_json, content_hash, parse_canonical
@@ -23,6 +23,7 @@ from fairtrial.records.experiment import (
     GraderRecord,
 )
 from fairtrial.store.database import in_parts
+from fairtrial.store.lease import check_fence
 from fairtrial.store.tables import FORMAT, SUMMARY_COUNTS, ArmRow, CaseRow, ExperimentRow, SummaryRow, table_of
 
 _EXPERIMENT = table_of(ExperimentRow)
@@ -78,6 +79,12 @@ def list_experiments(connection: Connection, *, limit: int, name: str | None = N
     if name is not None:
         query = query.where(_EXPERIMENT.c.name == name)
     return _experiments(connection, connection.execute(query).mappings().all())
+
+
+def unfinished_experiments(connection: Connection, *, limit: int) -> list[str]:
+    """Return the ids of the newest experiments that are not at their end, newest first."""
+    query = select(_EXPERIMENT.c.id).where(_EXPERIMENT.c.state.in_(("running", "partial")))
+    return list(connection.execute(query.order_by(_EXPERIMENT.c.id.desc()).limit(limit)).scalars())
 
 
 def resolve_id(connection: Connection, text: str) -> str:
@@ -143,13 +150,35 @@ def summaries_of(connection: Connection, experiments: Sequence[str]) -> dict[str
     return found
 
 
-def set_state(engine: Engine, experiment: str, state: ExperimentState) -> None:
-    """Record how far an experiment is; finishing stamps the time once, however often it is said. Raises StoreError."""
-    finished_at = func.coalesce(_EXPERIMENT.c.finished_at, time.time()) if state == "finished" else None
+def set_state(engine: Engine, experiment: str, state: ExperimentState, *, fence: int | None = None) -> None:
+    """Record how far an experiment is; its verdict, if it had one, is out of date with that.
+
+    fence   the caller's fencing number; None for what needs no owner
+
+    Raises ConflictError when the lease was lost, StoreError.
+    """
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
-        connection.execute(
-            update(_EXPERIMENT).where(_EXPERIMENT.c.id == experiment).values(state=state, finished_at=finished_at)
-        )
+        if fence is not None:
+            check_fence(connection, experiment, fence)
+        connection.execute(_ended(experiment, state, None))
+
+
+def set_verdict(engine: Engine, experiment: str, state: ExperimentState, *, fence: int, sha256: str) -> None:
+    """Record how an experiment ended and the checksum of its stored verdict, in one commit.
+
+    Raises ConflictError when the lease was lost, StoreError.
+    """
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        check_fence(connection, experiment, fence)
+        connection.execute(_ended(experiment, state, sha256))
+
+
+def _ended(experiment: str, state: ExperimentState, sha256: str | None) -> Update:
+    # Finishing stamps the time once, however often it is said.
+    ended = state in ("finished", "closed")
+    finished_at = func.coalesce(_EXPERIMENT.c.finished_at, time.time()) if ended else None
+    values = {"state": state, "finished_at": finished_at, "verdict_sha256": sha256}
+    return update(_EXPERIMENT).where(_EXPERIMENT.c.id == experiment).values(values)
 
 
 def _experiment_row(experiment: ExperimentRecord) -> dict[str, Any]:
@@ -257,5 +286,6 @@ def _experiment(row: Any, arms: tuple[ArmRecord, ...]) -> ExperimentRecord:
         slice_blocks=row["slice_blocks"],
         plan_hash=row["plan_hash"],
         result_version=row["result_version"],
+        verdict_sha256=row["verdict_sha256"],
         warnings=tuple(document["warnings"]),
     )

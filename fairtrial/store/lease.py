@@ -122,6 +122,12 @@ def release(connection: Connection, experiment: str, fence: int) -> None:
     )
 
 
+def give_back(engine: Engine, experiment: str, fence: int) -> None:
+    """Release a lease that no writer holds. Raises StoreError."""
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        release(connection, experiment, fence)
+
+
 def database_clock(connection: Connection) -> float:
     """Return the database's time in seconds since the epoch."""
     if connection.dialect.name == "sqlite":
@@ -131,12 +137,14 @@ def database_clock(connection: Connection) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds an experiment now, for lists."""
+    """Who holds an experiment now, for lists. held_s and last_seen_s are seconds ago, by the database's clock."""
 
     host: str
     pid: int
     last_seen_s: float
     alive: bool
+    fence: int
+    held_s: float
 
 
 def holder(connection: Connection, experiment: str) -> Holder | None:
@@ -145,9 +153,17 @@ def holder(connection: Connection, experiment: str) -> Holder | None:
     if found is None or found.released:
         return None
     held = Owner(found.owner, found.host, found.pid, found.process_started, found.boot_id)
-    age_s = max(database_clock(connection) - found.heartbeat_at, 0.0)
+    now = database_clock(connection)
+    age_s = max(now - found.heartbeat_at, 0.0)
     here = Owner("", socket.gethostname(), 0, 0.0, _boot_id())
-    return Holder(held.host, held.pid, age_s, alive=_is_alive(held, age_s=age_s, here=here))
+    return Holder(
+        host=held.host,
+        pid=held.pid,
+        last_seen_s=age_s,
+        alive=_is_alive(held, age_s=age_s, here=here),
+        fence=found.fence,
+        held_s=max(now - found.acquired_at, 0.0),
+    )
 
 
 def _is_alive(held: Owner, *, age_s: float, here: Owner) -> bool:

@@ -51,6 +51,7 @@ class ExperimentRow(SQLModel, table=True):
     plan_hash: str = Field(max_length=64)
     resume_key: str = Field(max_length=64, index=True)
     document: bytes = _bytes()
+    verdict_sha256: str | None = Field(default=None, max_length=64)
 
 
 class ArmRow(SQLModel, table=True):
@@ -120,9 +121,10 @@ class OutputRow(SQLModel, table=True):
 
 
 class AttemptRow(SQLModel, table=True):
-    """The mark that a call was about to start. An attempt that no trial names was cut off by a crash.
+    """The mark that a call was about to start. An attempt that no trial names was cut off by a crash, or taken back.
 
-    `outcome` and `error_kind` are filled when a later attempt replaces this one's result.
+    reserved_usd is the most its call can cost, an exact decimal; it counts until the attempt has a result. The columns
+    from `outcome` on are filled when that result is taken back: the history of a trial that was run again.
     """
 
     __tablename__: ClassVar[str] = "attempt"
@@ -135,8 +137,18 @@ class AttemptRow(SQLModel, table=True):
     attempt: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
     fence: int
     started_at: float
+    reserved_usd: str | None = None
     outcome: str | None = None
     error_kind: str | None = None
+    taken_back: str | None = None
+    finished_at: float | None = None
+    latency_s: float | None = None
+    input_tokens: int | None = Field(default=None, sa_type=BigInteger)
+    output_tokens: int | None = Field(default=None, sa_type=BigInteger)
+    cost_usd: str | None = None
+    output_sha256: str | None = Field(default=None, max_length=64)
+    output: bytes | None = _bytes(nullable=True)
+    error: bytes | None = _bytes(nullable=True)
 
 
 class GradeRow(SQLModel, table=True):

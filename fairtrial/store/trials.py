@@ -157,35 +157,107 @@ def scores_of(connection: Connection, experiment: str, arm: str) -> list[ScoreCo
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """When the trials of one arm ran, in seconds since the epoch, and the calls that crashes repeated."""
+class Part:
+    """One owner's stretch of work on an experiment, from its first start to its last finish, in seconds."""
 
-    first_start: float | None
-    last_finish: float | None
-    n_attempts: int
-    n_trials: int
+    fence: int
+    started_at: float
+    finished_at: float
 
 
-def span_of(connection: Connection, experiment: str, arm: str) -> Span:
-    """Return when an arm ran and how many attempts its trials took."""
-    trial = connection.execute(
-        select(func.min(_TRIAL.c.started_at), func.max(_TRIAL.c.finished_at), func.count()).where(
-            _TRIAL.c.experiment == experiment, _TRIAL.c.arm == arm
+def parts_of(connection: Connection, experiment: str) -> list[Part]:
+    """Return the stretches in which trials of an experiment were finished, first owner first.
+
+    What an owner was doing when it was killed has no end and is in no part.
+    """
+    starts: dict[int, float] = {}
+    ends: dict[int, float] = {}
+    for table in (_ATTEMPT, _TRIAL):
+        query = (
+            select(table.c.fence, func.min(table.c.started_at), func.max(table.c.finished_at))
+            .where(table.c.experiment == experiment)
+            .group_by(table.c.fence)
         )
-    ).one()
-    attempts = connection.execute(
-        select(func.count()).where(_ATTEMPT.c.experiment == experiment, _ATTEMPT.c.arm == arm)
+        for fence, start, end in connection.execute(query):
+            starts[fence] = min(start, starts.get(fence, math.inf))
+            if end is not None:
+                ends[fence] = max(end, ends.get(fence, -math.inf))
+    return [Part(fence, starts[fence], max(end, starts[fence])) for fence, end in sorted(ends.items())]
+
+
+def count_cut_off(connection: Connection, experiment: str) -> int:
+    """Return how many calls were begun and have no result: a stop or crash cut them off, or they are in flight."""
+    begun = connection.execute(
+        select(func.count()).where(_ATTEMPT.c.experiment == experiment, _ATTEMPT.c.taken_back.is_(None))
     ).scalar_one()
-    return Span(trial[0], trial[1], n_attempts=attempts, n_trials=trial[2])
+    ended = connection.execute(select(func.count()).where(_TRIAL.c.experiment == experiment)).scalar_one()
+    return int(begun - ended)
+
+
+def reserved_of(connection: Connection, experiment: str) -> Decimal | None:
+    """Return the most that calls without a result can have cost; None when nothing was reserved for any of them."""
+    same = [_TRIAL.c[name] == _ATTEMPT.c[name] for name in ("experiment", *_KEY, "attempt")]
+    query = (
+        select(_ATTEMPT.c.reserved_usd)
+        .outerjoin(_TRIAL, and_(*same))
+        .where(
+            _ATTEMPT.c.experiment == experiment,
+            _ATTEMPT.c.reserved_usd.is_not(None),
+            _ATTEMPT.c.taken_back.is_(None),
+            _TRIAL.c.state.is_(None),
+        )
+    )
+    reserved = [Decimal(amount) for amount in connection.execute(query).scalars()]
+    with localcontext(prec=200):
+        return sum(reserved, Decimal(0)) if reserved else None
 
 
 def cost_of(connection: Connection, experiment: str) -> tuple[Decimal, int]:
-    """Return the exact sum of the prices that finished trials reported, and how many did."""
-    query = select(_TRIAL.c.cost_usd).where(_TRIAL.c.experiment == experiment, _TRIAL.c.cost_usd.is_not(None))
-    prices = [Decimal(price) for price in connection.execute(query).scalars()]
+    """Return the exact sum of the prices that results reported, those taken back included, and how many did."""
+    prices: list[Decimal] = []
+    for table in (_TRIAL, _ATTEMPT):
+        query = select(table.c.cost_usd).where(table.c.experiment == experiment, table.c.cost_usd.is_not(None))
+        prices += [Decimal(price) for price in connection.execute(query).scalars()]
     # The usual 28 digits would round a sum; a record's price has at most 41 before the point and 80 after it.
     with localcontext(prec=200):
         return sum(prices, Decimal(0)), len(prices)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTrial:
+    """A trial whose call was begun and has no result yet. started_at is in seconds since the epoch."""
+
+    arm: str
+    case: str
+    repetition: int
+    attempt: int
+    started_at: float
+
+
+def open_trials(connection: Connection, experiment: str, fence: int, *, limit: int) -> list[OpenTrial]:
+    """Return the calls that the owner with this fencing number began and that have no result, oldest first."""
+    same = [_TRIAL.c[name] == _ATTEMPT.c[name] for name in ("experiment", *_KEY, "attempt")]
+    query = (
+        select(*(_ATTEMPT.c[name] for name in (*_KEY, "attempt", "started_at")))
+        .outerjoin(_TRIAL, and_(*same))
+        .where(
+            _ATTEMPT.c.experiment == experiment,
+            _ATTEMPT.c.fence == fence,
+            _ATTEMPT.c.taken_back.is_(None),
+            _TRIAL.c.state.is_(None),
+        )
+        .order_by(_ATTEMPT.c.started_at, *(_ATTEMPT.c[name] for name in _KEY))
+        .limit(limit)
+    )
+    return [OpenTrial(*row) for row in connection.execute(query)]
+
+
+def count_done_by(connection: Connection, experiment: str, fence: int) -> int:
+    """Return how many trials the owner with this fencing number finished."""
+    query = select(func.count()).where(
+        _TRIAL.c.experiment == experiment, _TRIAL.c.fence == fence, _TRIAL.c.state == "done"
+    )
+    return int(connection.execute(query).scalar_one())
 
 
 def page_of_trials(
@@ -219,6 +291,61 @@ def page_of_trials(
     rows = connection.execute(query.order_by(*key).limit(limit)).mappings().all()
     grades = _grades_of(connection, experiment, rows)
     return [_trial(row, grades.get((row["arm"], row["case_id"], row["repetition"]), ()), objects) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """What the journal says of one stored answer. key: arm, case id, repetition; inline is None for one in a blob."""
+
+    key: tuple[str, str, int]
+    attempt: int
+    outcome: Outcome | None
+    value: float | None
+    sha256: str
+    inline: bytes | None
+
+
+def outputs_after(
+    connection: Connection, experiment: str, *, before_fence: int | None, after: tuple[str, str, int] | None, limit: int
+) -> list[StoredOutput]:
+    """Return a page of the answers that owners before `before_fence` stored, in key order, after a key."""
+    key = tuple(_TRIAL.c[name] for name in _KEY)
+    query = _stored_outputs().where(_TRIAL.c.experiment == experiment)
+    if before_fence is not None:
+        query = query.where(_TRIAL.c.fence < before_fence)
+    if after is not None:
+        query = query.where(tuple_(*key) > tuple_(*(literal(part) for part in after)))
+    return [_stored_output(row) for row in connection.execute(query.order_by(*key).limit(limit))]
+
+
+def output_of(connection: Connection, key: TrialKey) -> StoredOutput:
+    """Return what the journal says of one stored answer. Raises StoreError (missing_object) when it has none."""
+    query = _stored_outputs().where(
+        _TRIAL.c.experiment == key.experiment,
+        _TRIAL.c.arm == key.arm,
+        _TRIAL.c.case_id == key.case,
+        _TRIAL.c.repetition == key.repetition,
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        raise StoreError(f"the answer of {key.case} in {key.arm} is not in the store.", code="missing_object")
+    return _stored_output(row)
+
+
+def _stored_outputs() -> Any:
+    columns = (*(_TRIAL.c[name] for name in (*_KEY, "attempt", "outcome", "value")), _OUTPUT.c.sha256, _OUTPUT.c.inline)
+    return select(*columns).join(_OUTPUT, _same_trial(_OUTPUT))
+
+
+def _stored_output(row: Any) -> StoredOutput:
+    return StoredOutput(
+        key=(row.arm, row.case_id, row.repetition),
+        attempt=row.attempt,
+        outcome=cast("Outcome | None", row.outcome),
+        value=row.value,
+        sha256=row.sha256,
+        inline=None if row.inline is None else bytes(row.inline),
+    )
 
 
 def stored_answer(connection: Connection, objects: ObjectStore, key: TrialKey) -> Answer:

@@ -6,11 +6,11 @@ whichever came last would win by chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from fairtrial.errors import InfraError, SpecError
 from fairtrial.hashing import JsonValue
@@ -28,10 +28,10 @@ MAX_COUNT: Final = 2**63
 """What no count reaches, and no database column holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Recording:
-    line: int
-    answer: Answer
+# Most recordings are of the first repetition; the id alone names those, which saves a tuple each.
+_Key: TypeAlias = str | tuple[str, int]
+
+_NO_USAGE: Final = Usage()
 
 
 class RecordedSubject:
@@ -42,7 +42,9 @@ class RecordedSubject:
 
     def __init__(self, task: RecordedTask, *, folder: Path):
         self._path = task.path
-        self._recordings: dict[tuple[str, int], _Recording] = {}
+        self._answers: dict[_Key, Answer] = {}
+        # In the order of the answers; wanted only when one of them stands twice.
+        self._lines = array("Q")
         for record in read_records(folder / task.path, place=task.path):
             self._keep(record, task)
 
@@ -51,7 +53,7 @@ class RecordedSubject:
 
         Raises SpecError when no case has a recording.
         """
-        recorded = dict.fromkeys(case for case, _ in self._recordings)
+        recorded = dict.fromkeys(self._ids())
         missing = [case for case in case_ids if case not in recorded]
         if case_ids and len(missing) == len(case_ids):
             raise SpecError(
@@ -60,14 +62,14 @@ class RecordedSubject:
                 place="task.id",
             )
         known = set(case_ids)
-        unused = sum(case not in known for case, _ in self._recordings)
+        unused = sum(case not in known for case in self._ids())
         lines = []
         if missing:
             lines.append(
                 f"{len(missing):,} of {len(case_ids):,} cases have no recording and will be lost: {_named(missing)}."
             )
         if unused:
-            lines.append(f"{unused:,} of {len(self._recordings):,} recordings match no case.")
+            lines.append(f"{unused:,} of {len(self._answers):,} recordings match no case.")
         return lines
 
     def check_cases(self, cases: Sequence[object]) -> None:
@@ -75,30 +77,39 @@ class RecordedSubject:
 
     async def answer(self, request: TrialRequest) -> Answer:
         """Return what was recorded. Raises InfraError (kind recording) when there is nothing."""
-        recording = self._recordings.get((request.case.id, request.repetition))
-        if recording is None:
+        answer = self._answers.get(_key(request.case.id, request.repetition))
+        if answer is None:
             raise InfraError(
                 f'{self._path} has no recording of case "{request.case.id}", repetition {request.repetition}.',
                 kind="recording",
                 retryable=False,
             )
-        return recording.answer
+        return answer
 
     async def close(self) -> None:
         """Nothing is held but memory."""
+
+    def _ids(self) -> Iterator[str]:
+        return (key if isinstance(key, str) else key[0] for key in self._answers)
 
     def _keep(self, record: Record, task: RecordedTask) -> None:
         case = _id(record, task.id)
         repetition = 1 if task.repetition is None else _count(record, task.repetition, least=1)
         if repetition is None:
             raise record.error(f"the field {shown(task.repetition or '')} is empty, so the repetition is not known.")
-        earlier = self._recordings.get((case, repetition))
-        if earlier is not None:
+        key = _key(case, repetition)
+        if key in self._answers:
+            line = self._lines[list(self._answers).index(key)]
             raise record.error(
-                f"case {shown(case)}, repetition {repetition} was recorded on line {earlier.line} already.",
+                f"case {shown(case)}, repetition {repetition} was recorded on line {line} already.",
                 hint="Keep one of the two, or name the field that tells repetitions apart.",
             )
-        self._recordings[case, repetition] = _Recording(record.line, _answer(record, task))
+        self._answers[key] = _answer(record, task)
+        self._lines.append(record.line)
+
+
+def _key(case: str, repetition: int) -> _Key:
+    return case if repetition == 1 else (case, repetition)
 
 
 def _answer(record: Record, task: RecordedTask) -> Answer:
@@ -111,16 +122,17 @@ def _answer(record: Record, task: RecordedTask) -> Answer:
     if kind is None and not output.strip():
         kind, error = "empty", "the recorded output is null" if value is None else "the recorded output is empty"
     latency = _number(record, task.latency_s)
+    usage = Usage(
+        input_tokens=_count(record, task.input_tokens, least=0),
+        output_tokens=_count(record, task.output_tokens, least=0),
+        cost_usd=_number(record, task.cost_usd, may_be_text=True),
+    )
     return Answer(
         output=output,
         error_kind=kind,
         error=(error or "").encode("utf-8", "surrogatepass"),
         latency_s=None if latency is None else float(latency),
-        usage=Usage(
-            input_tokens=_count(record, task.input_tokens, least=0),
-            output_tokens=_count(record, task.output_tokens, least=0),
-            cost_usd=_number(record, task.cost_usd, may_be_text=True),
-        ),
+        usage=_NO_USAGE if usage == _NO_USAGE else usage,
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,15 @@ class Lab:
 
     folder: Path
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    database_url: str = ""
+    storage_url: str = ""
 
     def __post_init__(self) -> None:
         (self.folder / "home").mkdir(exist_ok=True)
-        self.engine = open_database(sqlite_url(self.folder / "home" / "fairtrial.db"))
-        self.objects = ObjectStore(str(self.folder / "home" / "objects"))
+        self.database_url = self.database_url or sqlite_url(self.folder / "home" / "fairtrial.db")
+        self.storage_url = self.storage_url or str(self.folder / "home" / "objects")
+        self.engine = open_database(self.database_url)
+        self.objects = ObjectStore(self.storage_url)
 
     def cases(self, records: Sequence[dict[str, Any]], name: str = "cases.jsonl") -> Path:
         path = self.folder / name
@@ -83,7 +87,7 @@ class Lab:
         store(prepared, asked.dataset, engine=self.engine, objects=self.objects)
         return prepared.record
 
-    def open(self, experiment: str, *, concurrency: int | None = None) -> OpenRun:
+    def open(self, experiment: str, *, concurrency: int | None = None, **asked: Any) -> OpenRun:
         return open_run(
             self.engine,
             self.objects,
@@ -91,6 +95,7 @@ class Lab:
             owner=this_process(),
             environ=self.environ,
             concurrency=concurrency,
+            **asked,
         )
 
     def run(
@@ -100,9 +105,10 @@ class Lab:
         concurrency: int | None = None,
         shuffle: int | None = None,
         before: Callable[[OpenRun], None] = lambda _run: None,
+        **asked: Any,
     ) -> None:
         """Run what the experiment owes; `shuffle` draws the order in which slices are taken."""
-        run = self.open(experiment, concurrency=concurrency)
+        run = self.open(experiment, concurrency=concurrency, **asked)
         before(run)
         numbers = list(run.unfinished)
         if shuffle is not None:
@@ -137,7 +143,16 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Lab:
+def backend() -> str:
+    """What the store is made of; the main tests run on both: parametrize("backend", ["sqlite", "postgres"])."""
+    return "sqlite"
+
+
+@pytest.fixture
+def lab(tmp_path: Path, backend: str, request: pytest.FixtureRequest) -> Iterator[Lab]:
     folder = tmp_path / "lab"
     folder.mkdir()
-    return Lab(folder)
+    names = {"database_url": "postgres_url", "storage_url": "s3_url"} if backend == "postgres" else {}
+    lab = Lab(folder, **{field: request.getfixturevalue(fixture) for field, fixture in names.items()})
+    yield lab
+    lab.engine.dispose()

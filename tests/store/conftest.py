@@ -28,16 +28,31 @@ def db_path(tmp_path: Path) -> Path:
     return tmp_path / "fairtrial.db"
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """What the store is made of: sqlite, with a folder of objects, or postgres, with an S3 bucket.
+
+    A test that is about one of them says so: @pytest.mark.parametrize("backend", ["sqlite"]), or a fixture of this name
+    in its module.
+    """
+    return str(request.param)
+
+
 @pytest.fixture
-def engine(db_path: Path) -> Iterator[Engine]:
-    engine = open_database(sqlite_url(db_path))
+def database_url(backend: str, db_path: Path, request: pytest.FixtureRequest) -> str:
+    return sqlite_url(db_path) if backend == "sqlite" else str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = open_database(database_url)
     yield engine
     engine.dispose()
 
 
 @pytest.fixture
-def objects(tmp_path: Path) -> ObjectStore:
-    return ObjectStore(str(tmp_path / "objects"))
+def objects(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> ObjectStore:
+    return ObjectStore(str(tmp_path / "objects") if backend == "sqlite" else request.getfixturevalue("s3_url"))
 
 
 def record_of(

@@ -26,6 +26,13 @@ from fairtrial.store.experiments import get_experiment, list_experiments, set_st
 
 MIGRATIONS = Path(database.__file__).parent / "migrations"
 
+
+@pytest.fixture
+def backend() -> str:
+    """These are about the file; Postgres has tests of its own."""
+    return "sqlite"
+
+
 OPENER = """
     import sys
     from pathlib import Path

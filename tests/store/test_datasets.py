@@ -78,11 +78,10 @@ def test_anything_else_is_a_name(text: str) -> None:
 
 ADDER = """
     import sys
-    from pathlib import Path
-    from fairtrial.store.database import open_database, sqlite_url
+    from fairtrial.store.database import open_database
     from fairtrial.store.datasets import add_dataset
 
-    engine = open_database(sqlite_url(Path(sys.argv[1])))
+    engine = open_database(sys.argv[1])
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(25):
@@ -91,8 +90,8 @@ ADDER = """
 """
 
 
-def test_two_processes_that_add_at_once_count_on_from_each_other(child: Any, db_path: Any, engine: Engine) -> None:
-    pair = [child(ADDER, db_path, side) for side in "ab"]
+def test_two_processes_that_add_at_once_count_on_from_each_other(child: Any, database_url: str, engine: Engine) -> None:
+    pair = [child(ADDER, database_url, side) for side in "ab"]
     assert [each.line() for each in pair] == ["ready", "ready"]
     for each in pair:
         each.tell("go")

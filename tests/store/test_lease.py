@@ -21,13 +21,12 @@ from fairtrial.store.writer import Write, Writer
 
 OWNER = """
     import asyncio, os, signal, sys
-    from pathlib import Path
     from fairtrial.errors import FairtrialError
-    from fairtrial.store.database import open_database, sqlite_url
+    from fairtrial.store.database import open_database
     from fairtrial.store.lease import acquire, this_process
     from fairtrial.store.writer import Write, Writer
 
-    engine = open_database(sqlite_url(Path(sys.argv[1])))
+    engine = open_database(sys.argv[1])
     print("ready", flush=True)
     for line in sys.stdin:
         try:
@@ -58,9 +57,9 @@ def age(engine: Engine, experiment: str, seconds: float) -> None:
 
 
 def test_a_first_owner_gets_it_and_a_second_is_told_who_has_it(
-    child: Any, db_path: Path, engine: Engine, experiment: str
+    child: Any, database_url: str, engine: Engine, experiment: str
 ) -> None:
-    first = child(OWNER, db_path)
+    first = child(OWNER, database_url)
     assert first.line() == "ready"
     first.tell(experiment)
     assert first.line() == "fence 1 None"
@@ -72,9 +71,9 @@ def test_a_first_owner_gets_it_and_a_second_is_told_who_has_it(
 
 
 def test_r09_a_killed_owner_is_taken_over_at_once_also_while_it_is_a_zombie(
-    child: Any, db_path: Path, engine: Engine, experiment: str
+    child: Any, database_url: str, engine: Engine, experiment: str
 ) -> None:
-    first = child(OWNER, db_path)
+    first = child(OWNER, database_url)
     first.line()
     first.tell(experiment)
     assert first.line() == "fence 1 None"
@@ -172,8 +171,10 @@ def test_k12_lists_see_whether_the_owner_lives(engine: Engine, experiment: str) 
 
 
 @pytest.mark.fire
-def test_r08_of_two_processes_that_start_at_once_exactly_one_gets_it(child: Any, db_path: Path, engine: Engine) -> None:
-    pair = [child(OWNER, db_path) for _ in range(2)]
+def test_r08_of_two_processes_that_start_at_once_exactly_one_gets_it(
+    child: Any, database_url: str, engine: Engine
+) -> None:
+    pair = [child(OWNER, database_url) for _ in range(2)]
     assert [each.line() for each in pair] == ["ready", "ready"]
     for number in range(50):
         experiment = new_experiment_id()
@@ -218,13 +219,12 @@ def test_r09_what_an_owner_writes_after_it_lost_the_lease_is_refused_all_of_it(
 
 STOPPED = """
     import asyncio, os, signal, sys
-    from pathlib import Path
     from fairtrial.errors import FairtrialError
-    from fairtrial.store.database import open_database, sqlite_url
+    from fairtrial.store.database import open_database
     from fairtrial.store.lease import acquire, this_process
     from fairtrial.store.writer import Write, Writer
 
-    engine, experiment = open_database(sqlite_url(Path(sys.argv[1]))), sys.argv[2]
+    engine, experiment = open_database(sys.argv[1]), sys.argv[2]
     writer = Writer(engine, experiment, acquire(engine, experiment, this_process()).fence)
 
     async def main():
@@ -247,9 +247,9 @@ STOPPED = """
 
 @pytest.mark.fire
 def test_r09_an_owner_that_was_stopped_finds_its_lease_gone_when_it_wakes(
-    child: Any, db_path: Path, engine: Engine, experiment: str, ask: Any
+    child: Any, database_url: str, engine: Engine, experiment: str, ask: Any
 ) -> None:
-    stopped = child(STOPPED, db_path, experiment)
+    stopped = child(STOPPED, database_url, experiment)
     assert [stopped.line() for _ in range(10)] == ["stored"] * 10
     while "T" not in state_of(stopped.process.pid):
         time.sleep(0.01)

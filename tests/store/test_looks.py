@@ -34,19 +34,20 @@ def test_a_look_that_cannot_be_stored_is_told(engine: Engine) -> None:
 
 LOOKER = """
     import sys
-    from pathlib import Path
-    from fairtrial.store.database import open_database, sqlite_url
+    from fairtrial.store.database import open_database
     from fairtrial.store.looks import take_look
 
-    engine = open_database(sqlite_url(Path(sys.argv[1])))
+    engine = open_database(sys.argv[1])
     print("ready", flush=True)
     sys.stdin.readline()
     print(*(take_look(engine, "c" * 64, data_hash=f"{sys.argv[2]}{n:063d}", n_pairs=n) for n in range(25)), flush=True)
 """
 
 
-def test_two_processes_that_look_at_once_get_numbers_of_their_own(child: Any, db_path: Any, engine: Engine) -> None:
-    pair = [child(LOOKER, db_path, side) for side in "ab"]
+def test_two_processes_that_look_at_once_get_numbers_of_their_own(
+    child: Any, database_url: str, engine: Engine
+) -> None:
+    pair = [child(LOOKER, database_url, side) for side in "ab"]
     assert [each.line() for each in pair] == ["ready", "ready"]
     for each in pair:
         each.tell("go")

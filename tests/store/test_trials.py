@@ -7,29 +7,31 @@ import random
 import sqlite3
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, text
 
 from fairtrial.engine.journal import INLINE_BYTES, Journal
 from fairtrial.errors import StoreError
+from fairtrial.hashing import sha256_hex
 from fairtrial.records.experiment import CaseRef, ExperimentRecord
 from fairtrial.records.trial import Answer, Grade, GradeState, Outcome, TrialKey, Usage
 from fairtrial.store.lease import acquire, this_process
 from fairtrial.store.objects import ObjectStore
 from fairtrial.store.trials import (
     cost_of,
+    count_cut_off,
     done_keys,
     errors_of,
     page_of_trials,
+    parts_of,
     progress_of,
+    reserved_of,
     results_of,
     scores_of,
-    span_of,
     stored_answer,
     values_of,
 )
@@ -56,7 +58,7 @@ class Bench:
 
     def __init__(self, engine: Engine, objects: ObjectStore, record: ExperimentRecord):
         self.engine, self.objects, self.record = engine, objects, record
-        fence = acquire(engine, record.id, this_process()).fence
+        self.fence = fence = acquire(engine, record.id, this_process()).fence
         self.writer = Writer(engine, record.id, fence)
         self.journal = Journal(engine, objects, self.writer, experiment=record.id, fence=fence)
 
@@ -138,13 +140,14 @@ def test_k85_a_trial_comes_back_with_every_byte_and_every_field(
 
 
 def test_ten_megabytes_come_back_through_the_object_store_and_equal_ones_are_kept_once(
-    bench: Bench, engine: Engine, objects: ObjectStore, tmp_path: Path, ask: Any
+    bench: Bench, engine: Engine, objects: ObjectStore, ask: Any
 ) -> None:
     output = bytes(range(256)) * 40_960
     assert len(output) == 10 * 1024 * 1024
     write(bench, *((bench.key(case), Answer(output), {}) for case in ("a", "b")))
     assert ask("select inline, size from trial_output") == [(None, len(output))] * 2
-    assert len(list((tmp_path / "objects" / "blobs").iterdir())) == 1
+    if objects.folder is not None:
+        assert len(list((objects.folder / "blobs").iterdir())) == 1
     with engine.connect() as connection:
         assert [trial.answer.output for trial in page_of_trials(connection, objects, bench.record.id)] == [output] * 2
 
@@ -194,13 +197,13 @@ def test_pages_hold_what_was_asked_for(bench: Bench, connection: Connection, obj
     assert shown(arm="none") == shown(case="%") == shown(after=("cand", "z", 1)) == []
 
 
-@pytest.mark.parametrize("changed", ["inline = x'00'", "inline = x''", "sha256 = 'z'", "sha256 = upper(sha256)"])
+@pytest.mark.parametrize("changed", ["inline = :nul", "inline = :empty", "sha256 = 'z'", "sha256 = upper(sha256)"])
 def test_r13_damage_to_an_answer_in_the_row_is_named_and_never_shown(
     bench: Bench, engine: Engine, objects: ObjectStore, changed: str
 ) -> None:
     write(bench, (bench.key("a"), Answer(b"the answer"), {}))
     with engine.begin() as connection:
-        connection.exec_driver_sql(f"update trial_output set {changed}")
+        connection.execute(text(f"update trial_output set {changed}"), {"nul": b"\0", "empty": b""})
     with engine.connect() as connection, pytest.raises(StoreError, match="answer of a in base") as refused:
         page_of_trials(connection, objects, bench.record.id)
     assert refused.value.code == "damaged_record"
@@ -209,13 +212,12 @@ def test_r13_damage_to_an_answer_in_the_row_is_named_and_never_shown(
 
 
 def test_an_answer_whose_row_or_object_is_gone_is_missing_and_not_empty(
-    bench: Bench, engine: Engine, objects: ObjectStore, tmp_path: Path
+    bench: Bench, engine: Engine, objects: ObjectStore
 ) -> None:
     write(bench, (bench.key("a"), Answer(b"small"), {}), (bench.key("b"), Answer(b"x" * 9000), {}))
     with engine.begin() as connection:
         connection.exec_driver_sql("delete from trial_output where case_id = 'a'")
-    for path in (tmp_path / "objects" / "blobs").iterdir():
-        path.unlink()
+    objects.set_aside(f"blobs/{sha256_hex(b'x' * 9000)}")
     for case in "ab":
         with engine.connect() as connection, pytest.raises(StoreError) as refused:
             page_of_trials(connection, objects, bench.record.id, case=case)
@@ -249,11 +251,13 @@ def test_what_a_resume_asks_about_is_the_last_attempt_and_the_state(bench: Bench
         ("base", "z", 1, "graded", 1.0),
         ("cand", "z", 2, "graded", 1.0),
     ]
-    # Three calls of `a` that nothing came of, one of `b`, and `z` took two: 5 marks of attempts, 2 trials with a row.
-    span = span_of(connection, bench.record.id, "base")
-    assert (span.n_attempts, span.n_trials, span.last_finish) == (5, 2, 101.75)
+    # Three calls of `a` that nothing came of and one of `b` that is kept: 6 marks of attempts, 3 trials with a row.
+    assert count_cut_off(connection, bench.record.id) == 3
+    (part,) = parts_of(connection, bench.record.id)
+    assert (part.fence, part.started_at, part.finished_at) == (bench.fence, 1.0, 101.75)
 
 
+@pytest.mark.parametrize("backend", ["sqlite"])
 def test_a_slice_of_a_hundred_thousand_cases_fits_into_the_queries(bench: Bench, engine: Engine) -> None:
     write(bench, (bench.key("a"), Answer(b"x"), {}), (bench.key("日本", arm="cand"), Answer(b"x"), {}))
     cases = sorted({*(f"other{n}" for n in range(100_000)), *IDS})
@@ -308,6 +312,26 @@ def test_c56_money_is_summed_exactly_and_what_nobody_reported_is_not_zero(bench:
         total, reported = cost_of(connection, bench.record.id)
     # By hand; the usual 28 digits would end before the last one.
     assert (f"{total:f}", reported) == ("100000000000000000000.3000000000000000000000000000000000000001", 5)
+
+
+def test_r65_what_is_reserved_counts_until_there_is_a_result(bench: Bench, engine: Engine) -> None:
+    def reserved() -> Decimal | None:
+        with engine.connect() as connection:
+            return reserved_of(connection, bench.record.id)
+
+    async def main() -> None:
+        for case, most in (("a", "0.1"), ("b", "0.2"), ("z", None)):
+            amount = None if most is None else Decimal(most)
+            await bench.journal.begin(bench.key(case), attempt=1, started_at=1.0, reserved_usd=amount)
+
+    assert reserved() is None
+    asyncio.run(main())
+    # By hand: 0.1 + 0.2, exactly; then `a` has its answer, and `b` is what a crash may have cost.
+    assert reserved() == Decimal("0.3")
+    asyncio.run(bench.journal.keep_answer(bench.key("a"), Answer(b"x"), attempt=1, started_at=1.0))
+    assert reserved() == Decimal("0.2")
+    asyncio.run(bench.journal.begin(bench.key("b"), attempt=2, started_at=2.0, reserved_usd=Decimal("0.2")))
+    assert reserved() == Decimal("0.4")
 
 
 def test_k16_a_mean_score_leaves_out_what_has_no_score(bench: Bench, engine: Engine) -> None:
