@@ -51,13 +51,20 @@ class Aligned:
     n_distinct_inputs: int
 
 
-def load_side(connection: Connection, experiment: ExperimentRecord, arm: ArmRecord, *, label: str) -> Side:
-    """Return one arm's cases and values."""
+def load_side(
+    connection: Connection,
+    experiment: ExperimentRecord,
+    arm: ArmRecord,
+    *,
+    label: str,
+    cases: list[CaseRef] | None = None,
+) -> Side:
+    """Return one arm's cases and values; `cases` are the experiment's, where the caller has them already."""
     return Side(
         label=label,
         experiment=experiment,
         arm=arm,
-        cases=cases_of(connection, experiment.id),
+        cases=cases_of(connection, experiment.id) if cases is None else cases,
         values=values_of(connection, experiment.id, arm.name),
     )
 

@@ -30,6 +30,7 @@ from fairtrial.records.verdict import (
     SideRecord,
 )
 from fairtrial.spec.arms import settings_that_differ
+from fairtrial.store.experiments import cases_of
 from fairtrial.store.trials import errors_of, scores_of
 from stats.bootstrap import BootstrapDifference, bootstrap_difference
 from stats.decision import decide
@@ -111,7 +112,8 @@ def sum_up(connection: Connection, side: Side) -> SideRecord:
 
 def sum_up_run(connection: Connection, experiment: ExperimentRecord) -> RunBody:
     """Return what a whole experiment came to: every arm, and each further arm against the first."""
-    sides = [load_side(connection, experiment, arm, label=arm.name) for arm in experiment.arms]
+    cases = cases_of(connection, experiment.id)
+    sides = [load_side(connection, experiment, arm, label=arm.name, cases=cases) for arm in experiment.arms]
     comparisons = compare_with_first(connection, sides)
     arms = (comparisons[0].a, *(each.b for each in comparisons)) if comparisons else (sum_up(connection, sides[0]),)
     return RunBody(

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import settings
 
-from tests import servers
-
 if TYPE_CHECKING:
     from flows.local_server import Server
+    from tests.servers import S3Server
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MARK: Final = "FAIRTRIAL_TEST_MARK"
@@ -117,6 +116,8 @@ def prefect_server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of the session's Postgres, on which databases may be made."""
+    from tests import servers
+
     with servers.postgres_server() as url:
         yield url
 
@@ -124,19 +125,23 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """The URL of a new, empty Postgres database."""
+    from tests import servers
+
     with servers.new_database(postgres_server) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def s3_server() -> Iterator[servers.S3Server]:
+def s3_server() -> Iterator[S3Server]:
     """The session's S3 server; its keys reach no test that does not ask for `s3_url`."""
+    from tests import servers
+
     with servers.s3_server() as server:
         yield server
 
 
 @pytest.fixture
-def s3_url(s3_server: servers.S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+def s3_url(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     """A prefix of this test's own in the S3 server's bucket; the environment names the server while the test runs."""
     for name, value in s3_server.environ.items():
         monkeypatch.setenv(name, value)

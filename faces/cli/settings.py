@@ -13,7 +13,7 @@ from fairtrial.settings import Settings, find_home, settings_for
 VARIABLES: dict[str, str] = {
     "FAIRTRIAL_HOME": "Folder of the project's state; else .fairtrial in this folder or above, else made here.",
     "FAIRTRIAL_DATABASE_URL": "Database of the project; else SQLite in the project's state folder.",
-    "FAIRTRIAL_STORAGE_URL": "Where large objects lie: a folder or an fsspec URL; else in the project's state folder.",
+    "FAIRTRIAL_STORAGE_URL": "Where large objects lie: a folder or s3://bucket/prefix; else in the project's folder.",
     "FAIRTRIAL_STATE_DIR": "Folder of this user's state: the local Prefect server.",
     "FAIRTRIAL_CONCURRENCY": "Trials in flight when --concurrency is not given.",
 }

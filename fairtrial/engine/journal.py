@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sqlalchemy import Engine
 
+from fairtrial.errors import StoreError
 from fairtrial.hashing import sha256_hex
 from fairtrial.records.trial import COUNT_OF, Answer, Grade, Outcome, TrialKey
 from fairtrial.store.objects import ObjectStore
@@ -61,9 +62,14 @@ class Journal:
         """Keep an answer that is not graded yet: from here on the call is never made again."""
         digest = sha256_hex(answer.output)
         inline: bytes | None = answer.output
+        unplaced: StoreError | None = None
         if len(answer.output) > INLINE_BYTES:
-            await asyncio.to_thread(self._objects.put_blob, answer.output)
-            inline = None
+            try:
+                await asyncio.to_thread(self._objects.put_blob, answer.output)
+                inline = None
+            except StoreError as error:
+                # The call was made: its answer is kept in the row, and the run stops after that.
+                unplaced = error
         row = self._trial_row(key, answer, attempt=attempt, started_at=started_at, finished_at=None)
         output = {
             **_key_columns(key),
@@ -74,6 +80,8 @@ class Journal:
             "error": answer.error[:REASON_BYTES],
         }
         await self._writer.write(Write({"trial": [row], "trial_output": [output]}))
+        if unplaced is not None:
+            raise unplaced
 
     async def finish(
         self,

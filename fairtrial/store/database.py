@@ -32,6 +32,9 @@ _SQLITE: Final = "sqlite:///"
 
 MOST_IN_QUERY: Final = 10_000
 
+PIECE: Final = 2_000
+"""Rows of a long result in memory at a time. Fewer take longer, more take no less time."""
+
 # libpq: a server that cannot be reached, or goes away in the middle of a call, must not hold a run for hours.
 _POSTGRES_ARGS: Final = {
     "connect_timeout": 10,

@@ -10,13 +10,13 @@ from typing import Final
 
 from sqlalchemy import Connection, select
 
+from fairtrial.store.database import PIECE
 from fairtrial.store.tables import CaseRow, TrialRow, table_of
 
 _CASE = table_of(CaseRow)
 _TRIAL = table_of(TrialRow)
 
-_IN_PIECES: Final = {"yield_per": 2_000}
-"""Rows in memory at a time. Fewer take longer, more take no less time."""
+_IN_PIECES: Final = {"yield_per": PIECE}
 
 
 def case_ids_of(connection: Connection, experiment: str) -> list[str]:

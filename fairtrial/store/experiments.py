@@ -22,7 +22,7 @@ from fairtrial.records.experiment import (
     ExperimentState,
     GraderRecord,
 )
-from fairtrial.store.database import in_parts
+from fairtrial.store.database import PIECE, in_parts
 from fairtrial.store.lease import check_fence
 from fairtrial.store.tables import FORMAT, SUMMARY_COUNTS, ArmRow, CaseRow, ExperimentRow, SummaryRow, table_of
 
@@ -130,7 +130,7 @@ def cases_of(connection: Connection, experiment: str) -> list[CaseRef]:
     """Return the cases of an experiment in plan order, without texts."""
     columns = (_CASE.c.position, _CASE.c.case_id, _CASE.c.input_hash, _CASE.c.label_hash, _CASE.c.kind)
     query = select(*columns).where(_CASE.c.experiment == experiment).order_by(_CASE.c.position)
-    return [CaseRef(*row) for row in connection.execute(query).all()]
+    return [CaseRef(*row) for rows in connection.execute(query).partitions(PIECE) for row in rows]
 
 
 def summaries_of(connection: Connection, experiments: Sequence[str]) -> dict[str, tuple[ArmSummary, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from sqlalchemy import Connection, and_, func, literal, select, tuple_
 from fairtrial.errors import StoreError
 from fairtrial.hashing import sha256_hex
 from fairtrial.records.trial import Answer, Grade, GradeState, Outcome, Trial, TrialKey, Usage
-from fairtrial.store.database import in_parts
+from fairtrial.store.database import PIECE, in_parts
 from fairtrial.store.objects import ObjectStore
 from fairtrial.store.tables import AttemptRow, GradeRow, OutputRow, TrialRow, table_of
 
@@ -34,14 +35,6 @@ class Progressed:
 
     state: str
     attempt: int
-
-
-def done_keys(connection: Connection, experiment: str) -> list[tuple[str, str, int]]:
-    """Return (arm, case id, repetition) of every finished trial."""
-    query = select(_TRIAL.c.arm, _TRIAL.c.case_id, _TRIAL.c.repetition).where(
-        _TRIAL.c.experiment == experiment, _TRIAL.c.state == "done"
-    )
-    return [(arm, case, repetition) for arm, case, repetition in connection.execute(query)]
 
 
 def progress_of(
@@ -87,8 +80,13 @@ def values_of(connection: Connection, experiment: str, arm: str) -> list[tuple[s
         .where(_TRIAL.c.experiment == experiment, _TRIAL.c.arm == arm, _TRIAL.c.state == "done")
         .order_by(_TRIAL.c.case_id, _TRIAL.c.repetition)
     )
-    # fetchall: one call of the driver for all rows takes half the time of one a row.
-    return [(case, repetition, outcome, value) for case, repetition, outcome, value in connection.execute(query).all()]
+    # In pieces: one call of the driver for many rows takes half the time of one a row, and the rows of all would take
+    # the memory of a large run. There are four outcomes, so each is one text and not one a row.
+    return [
+        (case, repetition, outcome and sys.intern(outcome), value)
+        for rows in connection.execute(query).partitions(PIECE)
+        for case, repetition, outcome, value in rows
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ class Lab:
 
 @pytest.fixture
 def backend() -> str:
-    """What the store is made of; the main tests run on both: parametrize("backend", ["sqlite", "postgres"])."""
+    """What the store is made of; the main tests run on both."""
     return "sqlite"
 
 

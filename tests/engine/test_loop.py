@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-BOTH_STORES = pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+BOTH_STORES = pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 
 # Cases of the answers: right, wrong, agent failure, lost. With 40 cases every slice holds some of each.
 KINDS = ("right", "wrong", "empty", "lost")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairtrial.engine.plan import Plan, dump_plan, load_plan, plan_blocks, plan_hash
 from fairtrial.errors import StoreError
-from fairtrial.hashing import parse_canonical
+from fairtrial.hashing import canonical_json, parse_canonical
 
 PLANS = st.builds(
     plan_blocks,
@@ -56,7 +56,8 @@ def test_a_plan_comes_back_as_it_was_stored(plan: Plan) -> None:
     dumped = dump_plan(plan)
     back = load_plan(parse_canonical(dumped))
     assert back == plan
-    assert dump_plan(back) == dumped
+    assert tuple(back.blocks) == plan.blocks
+    assert dump_plan(back) == dumped == canonical_json(parse_canonical(dumped))
     assert plan_hash(dumped) == plan_hash(dump_plan(back))
 
 

@@ -28,12 +28,12 @@ def db_path(tmp_path: Path) -> Path:
     return tmp_path / "fairtrial.db"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def backend(request: pytest.FixtureRequest) -> str:
     """What the store is made of: sqlite, with a folder of objects, or postgres, with an S3 bucket.
 
-    A test that is about one of them says so: @pytest.mark.parametrize("backend", ["sqlite"]), or a fixture of this name
-    in its module.
+    `make quick` leaves the second to the tests of its own. A test that is about one of them says so:
+    @pytest.mark.parametrize("backend", ["sqlite"]), or a fixture of this name in its module.
     """
     return str(request.param)
 

@@ -7,7 +7,6 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -208,10 +207,33 @@ def test_a_url_of_no_database_is_refused_without_repeating_it(url: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.skipif(find_spec("psycopg") is not None, reason="the Postgres driver is installed here")
-def test_a_missing_postgres_driver_is_named_with_its_remedy() -> None:
-    with pytest.raises(SpecError, match="psycopg"):
-        open_database("postgresql+psycopg://someone@127.0.0.1:1/none")
+@pytest.mark.parametrize("url", ["sqlite:///:memory:", "sqlite:///"])
+def test_a_database_that_would_forget_is_refused_by_name(url: str) -> None:
+    with pytest.raises(SpecError, match="in memory forgets") as refused:
+        open_database(url)
+    assert (refused.value.code, refused.value.place) == ("bad_usage", "FAIRTRIAL_DATABASE_URL")
+
+
+WITHOUT_DRIVERS = """
+    import sys
+    sys.modules["psycopg"] = sys.modules["s3fs"] = None
+    from fairtrial.errors import SpecError
+    from fairtrial.store.database import open_database
+    from fairtrial.store.objects import ObjectStore
+    for open_it, url in ((open_database, "postgresql+psycopg://me@127.0.0.1:1/none"), (ObjectStore, "s3://bucket/x")):
+        try:
+            open_it(url)
+        except SpecError as error:
+            print(error.code, error, flush=True)
+"""
+
+
+def test_a_missing_driver_is_named_with_its_remedy(child: Any) -> None:
+    told = child(WITHOUT_DRIVERS)
+    assert 'pip install "psycopg[binary]"' in (first := told.line())
+    assert "pip install s3fs" in (second := told.line())
+    assert first.startswith("bad_usage FAIRTRIAL_DATABASE_URL")
+    assert second.startswith("bad_usage FAIRTRIAL_STORAGE_URL")
 
 
 def test_a_read_that_fails_says_so_without_its_sql(engine: Engine) -> None:

@@ -19,12 +19,12 @@ from fairtrial.errors import StoreError
 from fairtrial.hashing import sha256_hex
 from fairtrial.records.experiment import CaseRef, ExperimentRecord
 from fairtrial.records.trial import Answer, Grade, GradeState, Outcome, TrialKey, Usage
+from fairtrial.store.done import iter_done
 from fairtrial.store.lease import acquire, this_process
 from fairtrial.store.objects import ObjectStore
 from fairtrial.store.trials import (
     cost_of,
     count_cut_off,
-    done_keys,
     errors_of,
     page_of_trials,
     parts_of,
@@ -246,7 +246,7 @@ def test_what_a_resume_asks_about_is_the_last_attempt_and_the_state(bench: Bench
     }
     assert set(progress_of(connection, bench.record.id, arms=["cand"], cases=["z", "a"])) == {("cand", "z", 2)}
     assert progress_of(connection, "exp_other", arms=["base"], cases=IDS) == {}
-    assert sorted(done_keys(connection, bench.record.id)) == [("base", "z", 1), ("cand", "z", 2)]
+    assert sorted(iter_done(connection, bench.record.id)) == [("base", "z", 1), ("cand", "z", 2)]
     assert sorted(results_of(connection, bench.record.id, arms=["base", "cand"], cases=IDS)) == [
         ("base", "z", 1, "graded", 1.0),
         ("cand", "z", 2, "graded", 1.0),
