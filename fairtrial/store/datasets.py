@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, func, insert, select
 
 from fairtrial.errors import SpecError
 from fairtrial.store.database import lock_alone
-from fairtrial.store.tables import DatasetRow, table_of
+from fairtrial.store.tables import DatasetRow, as_column, table_of
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
@@ -54,7 +54,7 @@ def add_dataset(engine: Engine, name: str, *, digest: str, n_cases: int, source:
             version=1 if newest is None else newest.version + 1,
             hash=digest,
             n_cases=n_cases,
-            source=source,
+            source=as_column(source),
             created_at=time.time(),
         )
         connection.execute(insert(_DATASET).values(**asdict(version)))

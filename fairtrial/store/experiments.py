@@ -24,7 +24,16 @@ from fairtrial.records.experiment import (
 )
 from fairtrial.store.database import PIECE, in_parts
 from fairtrial.store.lease import check_fence
-from fairtrial.store.tables import FORMAT, SUMMARY_COUNTS, ArmRow, CaseRow, ExperimentRow, SummaryRow, table_of
+from fairtrial.store.tables import (
+    FORMAT,
+    SUMMARY_COUNTS,
+    ArmRow,
+    CaseRow,
+    ExperimentRow,
+    SummaryRow,
+    as_column,
+    table_of,
+)
 
 _EXPERIMENT = table_of(ExperimentRow)
 _ARM = table_of(ArmRow)
@@ -201,7 +210,7 @@ def _experiment_row(experiment: ExperimentRecord) -> dict[str, Any]:
     }
     return {
         "id": experiment.id,
-        "name": _as_column(experiment.name),
+        "name": as_column(experiment.name),
         "kind": experiment.kind,
         "state": experiment.state,
         "created_at": experiment.created_at,
@@ -210,7 +219,7 @@ def _experiment_row(experiment: ExperimentRecord) -> dict[str, Any]:
         "n_cases": experiment.n_cases,
         "n_blocks": experiment.n_blocks,
         "slice_blocks": experiment.slice_blocks,
-        "dataset_name": _as_column(experiment.dataset.name),
+        "dataset_name": as_column(experiment.dataset.name),
         "dataset_hash": experiment.dataset.hash,
         "plan_hash": experiment.plan_hash,
         "resume_key": resume_key(
@@ -220,11 +229,6 @@ def _experiment_row(experiment: ExperimentRecord) -> dict[str, Any]:
         "format": FORMAT,
         "document": canonical_json(document),
     }
-
-
-def _as_column(name: str) -> str:
-    # A file's name may hold bytes that are no text; in Python they are half surrogates, which no column takes.
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _arm_row(experiment: str, position: int, arm: ArmRecord) -> dict[str, Any]:

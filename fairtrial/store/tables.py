@@ -24,6 +24,14 @@ def table_of(model: type[SQLModel]) -> Table:
     return model.metadata.tables[str(model.__tablename__)]
 
 
+def as_column(text: str) -> str:
+    """Return a text as a column can hold it: the name of a file may hold bytes that are no text.
+
+    In Python those are half surrogates, which no database takes.
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _bytes(*, nullable: bool = False) -> Any:
     return Field(default=None if nullable else b"", sa_column=Column(LargeBinary, nullable=nullable))
 

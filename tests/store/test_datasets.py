@@ -66,6 +66,14 @@ def test_a_name_that_could_be_a_path_cannot_be_registered(engine: Engine, name: 
     assert ask("select count(*) from dataset") == [(0,)]
 
 
+def test_k93_a_file_whose_name_is_no_text_can_be_registered(engine: Engine) -> None:
+    # The byte ff in a file name, as Python hands it over.
+    version, _ = add_dataset(engine, "odd", digest="a" * 64, n_cases=1, source="./\udcff.jsonl")
+    with engine.connect() as connection:
+        assert get_dataset(connection, "odd") == version
+    assert version.source == "./\\udcff.jsonl"
+
+
 @pytest.mark.parametrize("text", ["a/b", "./a", "a.jsonl", "C:\\data\\q", "..", "a@2.jsonl", "/abs", "\\\\server\\x"])
 def test_k93_a_slash_or_a_suffix_makes_it_a_path(text: str) -> None:
     assert is_path(text)
