@@ -65,9 +65,13 @@ def publish_run(
         )
         document = RunDocument(body=body, meta=_run_meta(connection, replace(record, state=state)))
     stored = canonical_json(to_json(document))
-    objects.put(verdict_key(experiment), stored)
-    objects.put(f"experiments/{experiment}/report.md", run_markdown(document.body, document.meta).encode())
-    set_verdict(engine, experiment, state, fence=fence, sha256=sha256_hex(stored))
+    report = run_markdown(document.body, document.meta).encode()
+
+    def put() -> None:
+        objects.put(verdict_key(experiment), stored)
+        objects.put(f"experiments/{experiment}/report.md", report)
+
+    set_verdict(engine, experiment, state, fence=fence, sha256=sha256_hex(stored), put=put)
     return document
 
 

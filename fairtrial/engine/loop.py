@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fairtrial.engine.cases import StoredCases
 from fairtrial.engine.plan import Block, Plan
 from fairtrial.engine.trial import ArmRuntime, TrialContext, run_trial
+from fairtrial.errors import ConflictError, StoreError
 from fairtrial.hashing import content_hash
 from fairtrial.store.trials import Progressed
 
@@ -101,7 +102,14 @@ async def _work(loop: RunLoop, pending: Iterator[Block], known: Known) -> None:
             for index in owed:
                 if loop.stop.is_set():
                     return
-                await run_trial(loop.context, loop.arms[index], case, block.repetition, known=known.get(keys[index]))
+                try:
+                    await run_trial(
+                        loop.context, loop.arms[index], case, block.repetition, known=known.get(keys[index])
+                    )
+                except (StoreError, ConflictError):
+                    # Before the gate opens: whoever waits for it would begin a call whose answer finds no store.
+                    loop.stop.set()
+                    raise
 
 
 def _names(loop: RunLoop) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, cast
 
 from sqlalchemy import Connection, Engine, Update, func, insert, select, update
@@ -172,13 +172,17 @@ def set_state(engine: Engine, experiment: str, state: ExperimentState, *, fence:
         connection.execute(_ended(experiment, state, None))
 
 
-def set_verdict(engine: Engine, experiment: str, state: ExperimentState, *, fence: int, sha256: str) -> None:
-    """Record how an experiment ended and the checksum of its stored verdict, in one commit.
+def set_verdict(
+    engine: Engine, experiment: str, state: ExperimentState, *, fence: int, sha256: str, put: Callable[[], None]
+) -> None:
+    """Store a verdict by calling `put`, and record its checksum and how the experiment ended, under the fence.
 
+    Nobody can take the experiment over between the check and the commit, so an owner that lost it replaces no verdict.
     Raises ConflictError when the lease was lost, StoreError.
     """
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         check_fence(connection, experiment, fence)
+        put()
         connection.execute(_ended(experiment, state, sha256))
 
 
