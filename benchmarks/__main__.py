@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("stats", "overhead", "compare", "resume", "memory")
+NAMES = ("stats", "overhead", "compare", "resume", "memory", "fire")
 
 
 def main() -> int:

@@ -117,8 +117,10 @@ class _Session:
 
 def _end_in_time(status: int) -> None:
     time.sleep(LAST_CALLS_S)
-    if _server_takes_connections():
-        time.sleep(LAST_CALLS_ALIVE_S)
+    end = time.monotonic() + LAST_CALLS_ALIVE_S
+    # Asked again and again: a server may go away after it was seen alive.
+    while time.monotonic() < end and _server_takes_connections():
+        time.sleep(1.0)
     _leave(status)
 
 

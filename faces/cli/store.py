@@ -30,9 +30,11 @@ def open_store(settings: Settings, *, must_exist: bool = False) -> Store:
 
     Raises SpecError, StoreError.
     """
+    objects = ObjectStore(settings.storage_url)
     if settings.database_url.startswith("sqlite"):
         _make_home(settings, must_exist=must_exist)
-    return Store(open_database(settings.database_url), ObjectStore(settings.storage_url))
+        _refuse_emptied(Path(settings.database_url.removeprefix("sqlite:///")), objects)
+    return Store(open_database(settings.database_url), objects)
 
 
 def find_arm(connection: Connection, text: str) -> tuple[ExperimentRecord, ArmRecord]:
@@ -52,6 +54,19 @@ def find_arm(connection: Connection, text: str) -> tuple[ExperimentRecord, ArmRe
         return experiment, experiment.arm(arm)
     except KeyError:
         raise SpecError(f"{experiment.id} has no arm {arm!r}.", code="bad_usage", hint=f"Its arms: {names}.") from None
+
+
+def _refuse_emptied(database: Path, objects: ObjectStore) -> None:
+    """Raise StoreError for a database of nothing beside the objects of experiments: it was emptied, not made."""
+    if objects.folder is None or not database.exists() or database.stat().st_size:
+        return
+    experiments = objects.folder / "experiments"
+    if experiments.is_dir() and any(experiments.iterdir()):
+        raise StoreError(
+            f"the store {database} is empty, but {experiments} has experiments of it.",
+            code="damaged_record",
+            hint="Restore it from a copy; to begin anew, move the whole folder away.",
+        )
 
 
 def _make_home(settings: Settings, *, must_exist: bool) -> None:

@@ -56,6 +56,8 @@ def open_database(url: str, *, migrate: bool = True) -> Engine:
     Raises SpecError for a URL that names no database, StoreError when the store is newer than this program or does not
     answer.
     """
+    if url.startswith(_SQLITE):
+        _refuse_cut(Path(url.removeprefix(_SQLITE)))
     engine = _engine(url)
     with engine.connect() as connection:
         found = _revision(connection)
@@ -171,6 +173,30 @@ def _sqlite_engine(path: Path) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _refuse_cut(path: Path) -> None:
+    """Raise StoreError for a file that ends before its last page: SQLite would read the rest as zeros."""
+    if not path.is_file():
+        return
+    waiting = path.with_name(path.name + "-wal")
+    # Pages that wait in the log may be the ones that are not in the file yet.
+    if waiting.exists() and waiting.stat().st_size:
+        return
+    with path.open("rb") as file:
+        header = file.read(100)
+    # sqlite.org/fileformat2.html, 1.3: page size at 16, number of pages at 28. Another header is for SQLite to refuse.
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
+        return
+    page = int.from_bytes(header[16:18], "big")
+    whole = (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
+    size = path.stat().st_size
+    if size < whole:
+        raise StoreError(
+            f"the store {path} is cut off: {size:,} of {whole:,} bytes are there.",
+            code="damaged_record",
+            hint="Restore it from a copy.",
+        )
 
 
 def _how_to_read(path: Path) -> str:

@@ -101,7 +101,7 @@ def resolve_id(connection: Connection, text: str) -> str:
 
     Raises SpecError (unknown_experiment), with the nearest ids when a start fits several.
     """
-    if is_experiment_id(text):
+    if is_experiment_id(text) and connection.execute(select(_EXPERIMENT.c.id).where(_EXPERIMENT.c.id == text)).first():
         return text
     back = re.fullmatch(r"latest(?:~([0-9]{1,9}))?", text)
     if back is not None:
