@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test quick lint format benchmarks clean
+.PHONY: setup demo test test-fire test-rest quick lint format benchmarks clean
 
 setup: $(STAMP)
 
@@ -16,8 +16,15 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
+# Two halves side by side, each with servers of its own: half of one waits for processes, the other half computes.
 test: lint
-	$(BIN)/python -m pytest --durations=15
+	$(MAKE) --no-print-directory --keep-going --jobs=2 test-fire test-rest
+
+test-fire: $(STAMP)
+	$(BIN)/python -m pytest --durations=15 tests/fire tests/flows
+
+test-rest: $(STAMP)
+	$(BIN)/python -m pytest --durations=15 --ignore=tests/fire --ignore=tests/flows
 
 quick: $(STAMP)
 	$(BIN)/python -m pytest -m 'not slow and not fire'
