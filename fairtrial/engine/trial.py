@@ -150,7 +150,7 @@ async def _grade(context: TrialContext, arm: ArmRuntime, case: Case, answer: Ans
     if answer.error_kind is not None:
         return ()
     # One after the other: a trial holds one place in the gate and asks for one thing at a time.
-    return tuple([await grader.grade(answer.output, case=case, mark=context.mark) for grader in arm.graders])
+    return tuple([await grader.grade_answer(answer, case=case, mark=context.mark) for grader in arm.graders])
 
 
 async def _close(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from fairtrial.records.trial import Grade
+from fairtrial.records.trial import Answer, Grade
 from fairtrial.spec.case import Case
 
 
@@ -25,6 +25,9 @@ class Grader(Protocol):
 
     async def grade(self, output: bytes, *, case: Case, mark: dict[str, str]) -> Grade:
         """Return the grade of `output` for `case`; `mark` goes into the environment of any process started for it."""
+
+    async def grade_answer(self, answer: Answer, *, case: Case, mark: dict[str, str]) -> Grade:
+        """Return the grade of an answer with all that is known of it, its time and cost too. This is what runs ask."""
 
     async def close(self) -> None:
         """Give back what the grader holds; safe to call twice."""

@@ -8,7 +8,23 @@ from pathlib import Path
 from fairtrial.errors import SpecError
 from fairtrial.graders.base import Grader
 from fairtrial.graders.version import AnyGraderSpec, GraderVersion, grader_version
-from fairtrial.spec.models import ContainsGrader, ExactGrader, NumberGrader, PythonGrader, RegexGrader
+from fairtrial.spec.models import (
+    BleuGrader,
+    ChrfGrader,
+    CommandGrader,
+    ContainsGrader,
+    CostGrader,
+    ExactGrader,
+    JsonGrader,
+    JsonSchemaGrader,
+    LatencyGrader,
+    LengthGrader,
+    NumberGrader,
+    PythonGrader,
+    RegexGrader,
+    SimilarityGrader,
+    ValuesGrader,
+)
 from fairtrial.subjects.reaper import Reaper
 
 __all__ = ["GraderVersion", "build_graders", "grader_names", "grader_version"]
@@ -70,6 +86,47 @@ def _build(
         from fairtrial.graders.number import NumberReader
 
         return NumberReader(spec, name=name, version=version, place=place)
+    if isinstance(spec, JsonGrader):
+        from fairtrial.graders.json_value import ValueGrader
+
+        return ValueGrader(spec, name=name, version=version, place=place)
+    if isinstance(spec, ValuesGrader):
+        from fairtrial.graders.values import ExtractionGrader
+
+        return ExtractionGrader(spec, name=name, version=version, place=place)
+    if isinstance(spec, SimilarityGrader | BleuGrader | ChrfGrader):
+        from fairtrial.graders.references import LikenessGrader, TranslationGrader
+
+        if isinstance(spec, SimilarityGrader):
+            return LikenessGrader(spec, name=name, version=version, place=place)
+        return TranslationGrader(spec, name=name, version=version, place=place)
+    if isinstance(spec, LengthGrader | LatencyGrader | CostGrader):
+        from fairtrial.graders.measures import DollarsGrader, SecondsGrader, TextLengthGrader
+
+        if isinstance(spec, LengthGrader):
+            return TextLengthGrader(spec, name=name, version=version, place=place)
+        if isinstance(spec, LatencyGrader):
+            return SecondsGrader(spec, name=name, version=version)
+        return DollarsGrader(spec, name=name, version=version)
+    return _with_process(spec, name, version, place, folder=folder, environ=environ, reaper=reaper)
+
+
+def _with_process(
+    spec: JsonSchemaGrader | PythonGrader | CommandGrader,
+    name: str,
+    version: str,
+    place: str,
+    *,
+    folder: Path,
+    environ: Mapping[str, str],
+    reaper: Reaper,
+) -> Grader:
+    if isinstance(spec, JsonSchemaGrader):
+        from fairtrial.graders.json_schema import SchemaGrader
+
+        return SchemaGrader(
+            spec, name=name, version=version, place=place, folder=folder, environ=environ, reaper=reaper
+        )
     if isinstance(spec, PythonGrader):
         from fairtrial.graders.python import FunctionGrader
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
+from pydantic import JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from fairtrial.graders.version import AnyGraderSpec
 from fairtrial.hashing import canonical_json
-from fairtrial.spec.models import CommandGrader, ContainsGrader, ExactGrader, NumberGrader, PythonGrader, RegexGrader
 
 _ABOUT: Final = {
     "exact": "1 when the answer equals the expected value.",
@@ -18,10 +20,18 @@ _ABOUT: Final = {
     "icontains": "As contains, upper and lower case alike.",
     "regex": "1 when a pattern is found in the answer.",
     "number": "1 when the number in the answer is the expected one.",
+    "json": "1 when the answer is the expected JSON value, or holds all of it.",
+    "json_schema": "1 when the answer is JSON that a schema allows.",
+    "similarity": "How alike the answer and the expected text are, by characters or words.",
+    "bleu": "Sentence BLEU of the answer against references, by sacrebleu.",
+    "chrf": "Sentence chrF or chrF++ of the answer against references, by sacrebleu.",
+    "length": "1 when the answer has a length within limits.",
+    "latency": "1 when the answer took at most so many seconds.",
+    "cost": "1 when the answer cost at most so many US dollars.",
+    "values": "F1 of the values that the answer extracted, property by property.",
     "python": "A function of yours, grade(output, case), run in a process of its own.",
     "command": "A program of yours that reads the answer and the case and prints a score.",
 }
-_MODELS: Final = (ExactGrader, ContainsGrader, RegexGrader, NumberGrader, PythonGrader, CommandGrader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +57,7 @@ def catalogue() -> tuple[GraderEntry, ...]:
     """Return every kind of grader with its parameters, its own before those that several kinds share."""
     return tuple(
         GraderEntry(kind, _ABOUT[kind], _parameters(model))
-        for model in _MODELS
+        for model in get_args(AnyGraderSpec)
         for kind in get_args(model.model_fields["kind"].annotation)
     )
 
@@ -55,7 +65,8 @@ def catalogue() -> tuple[GraderEntry, ...]:
 def _parameters(model: type[Any]) -> tuple[Parameter, ...]:
     own = [name for name in model.model_fields if name in model.__annotations__]
     shared = [name for name in model.model_fields if name not in own]
-    return tuple(_parameter(name, model.model_fields[name]) for name in own + shared if name != "kind")
+    fields = {name: model.model_fields[name] for name in own + shared if name != "kind"}
+    return tuple(_parameter(info.alias or name, info) for name, info in fields.items())
 
 
 def _parameter(name: str, info: FieldInfo) -> Parameter:
@@ -65,6 +76,8 @@ def _parameter(name: str, info: FieldInfo) -> Parameter:
 
 
 def _type_name(annotation: Any) -> str:
+    if annotation is JsonValue:
+        return "any JSON value"
     if get_origin(annotation) is Literal:
         return " | ".join(f'"{choice}"' for choice in get_args(annotation))
     if get_origin(annotation) is Union or type(annotation).__name__ == "UnionType":
@@ -76,5 +89,5 @@ def _type_name(annotation: Any) -> str:
         return f"list of {_type_name(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:
         return f"object of {_type_name(get_args(annotation)[1])}"
-    names = {str: "text", float: "number", int: "whole number", bool: "true | false"}
+    names = {str: "text", float: "number", int: "whole number", bool: "true | false", Decimal: "number | text"}
     return names.get(annotation) or ('{"from_env": text}' if annotation.__name__ == "FromEnv" else annotation.__name__)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairtrial.hashing import canonical_json
-from fairtrial.records.trial import Grade
+from fairtrial.records.trial import Answer, Grade
+from fairtrial.spec.case import Case
 
 REASON_CAP: Final = 8 * 1024
 """Bytes of a reason that are kept."""
@@ -73,6 +74,14 @@ class GraderBase:
 
     async def prepare(self) -> None:
         """Most graders need nothing before the first answer."""
+
+    async def grade(self, output: bytes, *, case: Case, mark: dict[str, str]) -> Grade:
+        """Return the grade of `output`; each grader has its own."""
+        raise NotImplementedError
+
+    async def grade_answer(self, answer: Answer, *, case: Case, mark: dict[str, str]) -> Grade:
+        """Return the grade of the answer's bytes; a grader that needs more of the answer overrides this."""
+        return await self.grade(answer.output, case=case, mark=mark)
 
     def scored(self, score: object, reason: str = "") -> Grade:
         """Return a grade, which is an error when `score` is no score."""

@@ -6,12 +6,30 @@ The name and the time limits are left out: renaming a grader, or giving it more 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+from fairtrial.errors import SpecError
 from fairtrial.hashing import content_hash
-from fairtrial.spec.models import CommandGrader, ContainsGrader, ExactGrader, NumberGrader, PythonGrader, RegexGrader
-from fairtrial.subjects.code_files import code_version, relative_name
+from fairtrial.spec.models import (
+    BleuGrader,
+    ChrfGrader,
+    CommandGrader,
+    ContainsGrader,
+    CostGrader,
+    ExactGrader,
+    JsonGrader,
+    JsonSchemaGrader,
+    LatencyGrader,
+    LengthGrader,
+    NumberGrader,
+    PythonGrader,
+    RegexGrader,
+    SimilarityGrader,
+    ValuesGrader,
+)
+from fairtrial.subjects.code_files import UNREADABLE, code_version, relative_name, sha256_of_file
 from fairtrial.subjects.version import command_parts, file_parts
 
 RULES: Final = 1
@@ -20,7 +38,23 @@ RULES: Final = 1
 _DIGITS: Final = 16
 _NOT_MEASURED: Final = frozenset({"name", "timeout_s", "kind"})
 
-AnyGraderSpec = ExactGrader | ContainsGrader | RegexGrader | NumberGrader | PythonGrader | CommandGrader
+AnyGraderSpec = (
+    ExactGrader
+    | ContainsGrader
+    | RegexGrader
+    | NumberGrader
+    | JsonGrader
+    | JsonSchemaGrader
+    | SimilarityGrader
+    | BleuGrader
+    | ChrfGrader
+    | LengthGrader
+    | LatencyGrader
+    | CostGrader
+    | ValuesGrader
+    | PythonGrader
+    | CommandGrader
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +73,13 @@ def grader_version(spec: AnyGraderSpec, folder: Path) -> GraderVersion:
         parts = _python_parts(spec, folder)
     else:
         parts = {key: content_hash(_exact(value)) for key, value in spec if key not in _NOT_MEASURED}
+    if isinstance(spec, JsonSchemaGrader):
+        parts |= _schema_parts(spec, folder)
+        del parts["inline"]
+    if isinstance(spec, BleuGrader | ChrfGrader):
+        from fairtrial.graders.references import signature_of
+
+        parts["signature"] = content_hash(signature_of(spec))
     whole = content_hash({"kind": spec.kind, "rules": RULES, "parts": dict(parts)})
     return GraderVersion(whole[:_DIGITS], parts)
 
@@ -55,6 +96,18 @@ def _python_parts(spec: PythonGrader, folder: Path) -> dict[str, str]:
     } | file_parts(code.files)
 
 
+def _schema_parts(spec: JsonSchemaGrader, folder: Path) -> dict[str, str]:
+    if spec.path is None:
+        return {"schema": content_hash(spec.inline)}
+    name, digest = relative_name(folder / spec.path, folder), sha256_of_file(folder / spec.path)
+    if digest == UNREADABLE:
+        raise SpecError(f'the schema "{spec.path}" cannot be read.', hint="A path starts at the spec's folder.")
+    return {"path": content_hash(name)} | file_parts([(name, digest)])
+
+
 def _exact(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        # 0.10 and 0.1 are the same price.
+        return f"{value.normalize():f}"
     # A tolerance of 0 and one of 0.0 are the same tolerance, although they are two numbers in canonical JSON.
     return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else value

@@ -18,7 +18,7 @@ from fairtrial.errors import SpecError
 from fairtrial.hashing import canonical_json
 from fairtrial.spec.files import is_path
 from fairtrial.spec.loader import LoadedSpec
-from fairtrial.spec.models import CommandGrader, ExperimentSpec, GraderSpec, PythonGrader
+from fairtrial.spec.models import CommandGrader, ExperimentSpec, GraderSpec, JsonSchemaGrader, PythonGrader
 from fairtrial.spec.text import shown
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,60}")
@@ -151,12 +151,16 @@ def _grader_differences(a: LoadedSpec, b: LoadedSpec) -> Iterator[Difference]:
             continue
         # The name of a grader is a label.
         left, right = (_located(g, f).model_dump(exclude={"name"}) for g, f in ((one, a.folder), (other, b.folder)))
-        yield from _differences(dict(_settings(left, path)), dict(_settings(right, path)))
+        found = list(_differences(dict(_settings(left, path)), dict(_settings(right, path))))
+        if not found and not _same(left, right):
+            # A JSON value in a grader: an empty object has no leaf to differ in, [1] and [true] are equal to Python.
+            found = [_difference(path, left, right)]
+        yield from found
 
 
 def _located(grader: GraderSpec, folder: Path) -> GraderSpec:
     """Return a grader with its file or folder as a full path: one text in two folders may be two graders."""
-    if isinstance(grader, PythonGrader):
+    if isinstance(grader, PythonGrader | JsonSchemaGrader) and grader.path is not None:
         return grader.model_copy(update={"path": str(_resolved(folder, grader.path))})
     if isinstance(grader, CommandGrader):
         return grader.model_copy(update={"cwd": str(_resolved(folder, grader.cwd or "."))})
@@ -199,6 +203,14 @@ def _differences(left: dict[str, object], right: dict[str, object]) -> Iterator[
 def _equal(a: object, b: object) -> bool:
     # 1 and True are equal in Python; in a spec they are two settings.
     return a == b and isinstance(a, bool) == isinstance(b, bool)
+
+
+def _same(a: object, b: object) -> bool:
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return _equal(a, b)
 
 
 def _difference(path: str, a: object, b: object) -> Difference:

@@ -29,6 +29,18 @@ GRADERS: Final[dict[str, dict[str, JsonValue]]] = {
     "icontains": {"kind": "icontains"},
     "regex": {"kind": "regex", "pattern": "^[A-Z]+$"},
     "number": {"kind": "number", "tolerance": 0.01},
+    "json": {"kind": "json", "match": "subset", "pointer": "/order"},
+    "json_schema": {
+        "kind": "json_schema",
+        "schema": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+    },
+    "similarity": {"kind": "similarity", "method": "token_sort", "threshold": 0.9},
+    "bleu": {"kind": "bleu", "lowercase": True},
+    "chrf": {"kind": "chrf", "word_order": 2, "threshold": 0.6},
+    "length": {"kind": "length", "unit": "words", "max": 50},
+    "latency": {"kind": "latency", "max_s": 2.5},
+    "cost": {"kind": "cost", "max_usd": "0.002"},
+    "values": {"kind": "values", "no_value": ["n/a"]},
     "python": {"kind": "python", "path": "graders/tone.py", "name": "tone"},
     "command": {"kind": "command", "command": ["node", "grade.mjs"], "timeout_s": 20},
 }

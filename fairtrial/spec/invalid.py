@@ -145,7 +145,7 @@ def _problem(path: Path, detail: ErrorDetails, document: JsonValue, root: object
 
 def _unknown_key(path: Path, document: JsonValue, root: object) -> _Problem:
     models = models_at(root, document, path[:-1])
-    known = list(dict.fromkeys(key for model in models for key in model.model_fields))
+    known = list(dict.fromkeys(info.alias or key for model in models for key, info in model.model_fields.items()))
     name = str(path[-1])
     hint = did_you_mean(name, known, what="keys")
     return _Problem(path, "unknown key", hint, meant="".join(nearest(name, known)))

@@ -10,9 +10,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    field_validator,
+    model_validator,
+)
 
 from fairtrial.spec.text import has_control_character
 
@@ -51,6 +60,14 @@ def _named(env: dict[str, str | FromEnv]) -> dict[str, str | FromEnv]:
     if any(not name or "=" in name for name in env):
         raise ValueError('a variable needs a name without "="')
     return env
+
+
+def _exact_money(value: object) -> object:
+    if value is None or isinstance(value, Decimal):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or not _PRICE.fullmatch(str(value)):
+        raise ValueError("a price is a plain decimal number such as 2.50")
+    return Decimal(str(value))
 
 
 class Strict(BaseModel):
@@ -189,6 +206,130 @@ class NumberGrader(TextGrader):
     value: float | int | None = Field(default=None, description="Number instead of the case's expected value.")
 
 
+Pointer = Annotated[
+    str, Field(description="JSON Pointer (`/a/0`) to the part of the answer that is graded; the whole when empty.")
+]
+Threshold = Annotated[
+    float | None,
+    Field(gt=0, le=1, description="Makes the score 1 from this value on and 0 below; else the value is the score."),
+]
+
+
+class JsonGrader(TextGrader):
+    """1 when the answer is the expected JSON value, or holds all of it (`subset`). 1 equals 1.0, "1" does not."""
+
+    kind: Literal["json"]
+    match: Literal["equal", "subset"] = Field(
+        default="equal",
+        description="`subset`: every key and element of the expected value is in the answer, which may have more.",
+    )
+    unordered: bool = Field(default=False, description="The order of the elements of a list does not count.")
+    tolerance: float = Field(default=0.0, ge=0, description="Largest absolute difference of two numbers that passes.")
+    pointer: Pointer = ""
+    value: JsonValue = Field(default=None, description="JSON value to compare with instead of the expected value.")
+
+
+class JsonSchemaGrader(TextGrader):
+    """1 when the answer is a JSON value that the schema allows. Nothing outside the schema is ever fetched."""
+
+    # `schema` itself is the name of something that every pydantic model has.
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    kind: Literal["json_schema"]
+    inline: dict[str, JsonValue] | bool | None = Field(default=None, alias="schema", description="The JSON Schema.")
+    path: str | None = Field(default=None, min_length=1, description="JSON file with the schema instead.")
+    pointer: Pointer = ""
+    timeout_s: float = Field(
+        default=10.0, gt=0, description="Longest check of one answer, in seconds; then a grader error."
+    )
+
+    @model_validator(mode="after")
+    def _one_schema(self) -> Self:
+        if (self.inline is None) == (self.path is None):
+            raise ValueError('give the schema as "schema", or a "path" to it')
+        return self
+
+
+class SimilarityGrader(TextGrader):
+    """How alike the answer and the expected text are, 0 to 1; of several texts the nearest counts."""
+
+    kind: Literal["similarity"]
+    method: Literal["levenshtein", "jaro_winkler", "token_sort", "token_set"] = Field(
+        default="levenshtein", description="How likeness is measured: by characters, or by words in any order."
+    )
+    ignore_case: bool = Field(default=False, description="Upper and lower case are the same.")
+    threshold: Threshold = None
+    value: str | list[str] | None = Field(default=None, description="Text or texts instead of the expected value.")
+
+
+class BleuGrader(TextGrader):
+    """Sentence BLEU of the answer against one reference or several, 0 to 1."""
+
+    kind: Literal["bleu"]
+    tokenize: Literal["13a", "intl", "char", "zh", "none"] = Field(
+        default="13a", description="How sacrebleu cuts a text into words."
+    )
+    lowercase: bool = Field(default=False, description="Upper and lower case are the same.")
+    threshold: Threshold = None
+    value: str | list[str] | None = Field(default=None, description="Reference or references instead of the expected.")
+
+
+class ChrfGrader(TextGrader):
+    """Sentence chrF of the answer against one reference or several, 0 to 1."""
+
+    kind: Literal["chrf"]
+    word_order: int = Field(default=0, ge=0, le=6, description="Longest run of words that counts; 2 is chrF++.")
+    lowercase: bool = Field(default=False, description="Upper and lower case are the same.")
+    threshold: Threshold = None
+    value: str | list[str] | None = Field(default=None, description="Reference or references instead of the expected.")
+
+
+class LengthGrader(TextGrader):
+    """1 when the length of the output is within the limits."""
+
+    kind: Literal["length"]
+    unit: Literal["characters", "words", "lines"] = Field(default="characters", description="What is counted.")
+    min: int | None = Field(default=None, ge=0, description="Fewest that pass.")
+    max: int | None = Field(default=None, ge=0, description="Most that pass.")
+
+    @model_validator(mode="after")
+    def _some_limit(self) -> Self:
+        if self.min is None and self.max is None:
+            raise ValueError('give "min", "max" or both')
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError('"min" is above "max", so no answer could pass')
+        return self
+
+
+class LatencyGrader(GraderBase):
+    """1 when the answer took at most so many seconds; no score when that is not known."""
+
+    kind: Literal["latency"]
+    max_s: float = Field(gt=0, description="Most seconds that pass.")
+
+
+class CostGrader(GraderBase):
+    """1 when the answer cost at most so many US dollars; no score when that is not known."""
+
+    kind: Literal["cost"]
+    max_usd: Annotated[Decimal, BeforeValidator(_exact_money)] = Field(
+        ge=0, description="Most US dollars that pass; a text is exact."
+    )
+
+
+class ValuesGrader(TextGrader):
+    """F1 of the values that the answer writes, property by property, against the expected ones."""
+
+    kind: Literal["values"]
+    ignore: list[Literal["case", "space", "unicode", "number"]] = Field(
+        default=["case", "space", "unicode", "number"],
+        description="Differences between two values that do not count.",
+    )
+    no_value: list[str] = Field(default_factory=list, description="Texts that stand for no value, such as `n/a`.")
+    pointer: Pointer = ""
+    value: dict[str, JsonValue] | None = Field(default=None, description="Right values instead of the expected.")
+
+
 class PythonGrader(GraderBase):
     """A function of yours, `grade(output, case)`, run in a subprocess."""
 
@@ -215,7 +356,21 @@ class CommandGrader(GraderBase):
 
 
 GraderSpec = Annotated[
-    ExactGrader | ContainsGrader | RegexGrader | NumberGrader | PythonGrader | CommandGrader,
+    ExactGrader
+    | ContainsGrader
+    | RegexGrader
+    | NumberGrader
+    | JsonGrader
+    | JsonSchemaGrader
+    | SimilarityGrader
+    | BleuGrader
+    | ChrfGrader
+    | LengthGrader
+    | LatencyGrader
+    | CostGrader
+    | ValuesGrader
+    | PythonGrader
+    | CommandGrader,
     Field(discriminator="kind"),
 ]
 
@@ -236,11 +391,7 @@ class Limits(Strict):
     @field_validator("max_cost_usd", mode="before")
     @classmethod
     def _money_is_exact(cls, value: object) -> object:
-        if value is None or isinstance(value, Decimal):
-            return value
-        if isinstance(value, bool) or not isinstance(value, int | float | str) or not _PRICE.fullmatch(str(value)):
-            raise ValueError("a price is a plain decimal number such as 2.50")
-        return Decimal(str(value))
+        return _exact_money(value)
 
 
 class ExperimentSpec(Strict):

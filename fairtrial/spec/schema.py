@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel
+from pydantic import JsonValue as AnyJson
 from pydantic.fields import FieldInfo
 
 from fairtrial.hashing import JsonValue
@@ -32,6 +33,7 @@ _TYPE_NAMES: Final[dict[object, str]] = {
     Decimal: "number, or text for an exact one",
     FromEnv: '`{"from_env": NAME}`',
     Limits: "mapping, see Limits",
+    AnyJson: "any JSON value",
 }
 
 _INTRO: Final = """\
@@ -128,7 +130,7 @@ def _table(model: type[BaseModel]) -> str:
     lines = ["| key | type | default | meaning |", "|---|---|---|---|"]
     for key, field in model.model_fields.items():
         if key != "kind":
-            cells = (f"`{key}`", _type_text(field), _default(field), field.description or "")
+            cells = (f"`{field.alias or key}`", _type_text(field), _default(field), field.description or "")
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 

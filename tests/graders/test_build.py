@@ -62,9 +62,20 @@ ALL: list[dict[str, Any]] = [
     {"kind": "icontains"},
     {"kind": "regex", "pattern": "a"},
     {"kind": "number"},
+    {"kind": "json"},
+    {"kind": "json_schema", "path": "s.json"},
+    {"kind": "similarity"},
+    {"kind": "bleu"},
+    {"kind": "chrf"},
+    {"kind": "length", "max": 1},
+    {"kind": "latency", "max_s": 1.0},
+    {"kind": "cost", "max_usd": 1},
+    {"kind": "values"},
     {"kind": "python", "path": "g.py"},
     {"kind": "command", "command": ["python3", "g.py"]},
 ]
+CODE = ALL[-2:]
+TIMED = [spec for spec in ALL if spec["kind"] in ("regex", "json_schema", "python", "command")]
 
 
 @pytest.fixture
@@ -74,6 +85,7 @@ def folder(tmp_path: Path) -> Path:
     (project / "lib").mkdir(parents=True)
     (project / "g.py").write_text("import lib.helper\n")
     (project / "lib" / "helper.py").write_text("ONE = 1\n")
+    (project / "s.json").write_text('{"type": "object"}')
     return project
 
 
@@ -83,7 +95,7 @@ def test_k51_another_name_is_the_same_version(folder: Path, spec: dict[str, Any]
 
 
 def test_more_time_is_the_same_version(folder: Path) -> None:
-    for spec in ALL[4:5] + ALL[6:]:
+    for spec in TIMED:
         assert version_of(folder, **spec) == version_of(folder, **spec, timeout_s=7.0)
 
 
@@ -103,6 +115,19 @@ def test_each_kind_has_a_version_of_its_own(folder: Path) -> None:
         ({"kind": "regex", "pattern": "a"}, {"ignore_case": True}, {"ignore_case"}),
         ({"kind": "number"}, {"tolerance": 0.1}, {"tolerance"}),
         ({"kind": "number"}, {"where": "only", "value": 0}, {"where", "value"}),
+        ({"kind": "json"}, {"match": "subset", "unordered": True}, {"match", "unordered"}),
+        ({"kind": "json"}, {"pointer": "/a", "value": {"a": [1]}}, {"pointer", "value"}),
+        ({"kind": "json", "value": [1]}, {"value": [2]}, {"value"}),
+        ({"kind": "json_schema", "schema": {"type": "object"}}, {"schema": {"type": "array"}}, {"schema"}),
+        ({"kind": "json_schema", "schema": {}}, {"schema": None, "path": "s.json"}, {"schema", "path", "file s.json"}),
+        ({"kind": "similarity"}, {"method": "token_set"}, {"method"}),
+        ({"kind": "similarity"}, {"threshold": 0.5}, {"threshold"}),
+        ({"kind": "bleu"}, {"tokenize": "char"}, {"tokenize", "signature"}),
+        ({"kind": "chrf"}, {"word_order": 2}, {"word_order", "signature"}),
+        ({"kind": "length", "max": 3}, {"unit": "words"}, {"unit"}),
+        ({"kind": "latency", "max_s": 1.0}, {"max_s": 2.0}, {"max_s"}),
+        ({"kind": "cost", "max_usd": "0.1"}, {"max_usd": "0.2"}, {"max_usd"}),
+        ({"kind": "values"}, {"ignore": ["case"], "no_value": ["n/a"]}, {"ignore", "no_value"}),
         ({"kind": "python", "path": "g.py"}, {"function": "other"}, {"function"}),
         ({"kind": "python", "path": "g.py"}, {"interpreter": "python3"}, {"interpreter"}),
         ({"kind": "python", "path": "g.py"}, {"files": ["g.py"]}, {"file lib/helper.py"}),
@@ -117,7 +142,7 @@ def test_k51_a_changed_setting_is_a_new_version_and_named(
     assert changed(version_of(folder, **spec), version_of(folder, **{**spec, **change})) == parts
 
 
-@pytest.mark.parametrize("spec", ALL[6:], ids=lambda spec: spec["kind"])
+@pytest.mark.parametrize("spec", CODE, ids=lambda spec: spec["kind"])
 def test_k51_c05_an_edited_grader_or_helper_is_a_new_version_and_named(folder: Path, spec: dict[str, Any]) -> None:
     first = version_of(folder, **spec)
     (folder / "lib" / "helper.py").write_text("ONE = 2\n")
@@ -129,6 +154,14 @@ def test_k51_c05_an_edited_grader_or_helper_is_a_new_version_and_named(folder: P
     (folder / "g.py").write_text("import lib.helper\n")
     (folder / "lib" / "helper.py").write_text("ONE = 1\n")
     assert version_of(folder, **spec) == first
+
+
+def test_k51_an_edited_schema_is_a_new_version_and_named(folder: Path) -> None:
+    first = version_of(folder, kind="json_schema", path="s.json")
+    for path in ("./s.json", "lib/../s.json", str(folder / "s.json")):
+        assert version_of(folder, kind="json_schema", path=path) == first
+    (folder / "s.json").write_text('{"type": "array"}')
+    assert changed(first, version_of(folder, kind="json_schema", path="s.json")) == {"file s.json"}
 
 
 def test_k93_every_spelling_of_a_graders_file_is_the_same_version(folder: Path) -> None:
@@ -156,6 +189,7 @@ def test_written_defaults_and_the_two_spellings_of_a_number_change_nothing(folde
     assert spelled == plain
     assert version_of(folder, kind="number", value=3) == version_of(folder, kind="number", value=3.0)
     assert version_of(folder, kind="number", value=2**60) != version_of(folder, kind="number", value=2**60 + 1)
+    assert version_of(folder, kind="cost", max_usd="0.10") == version_of(folder, kind="cost", max_usd=0.1)
     assert version_of(folder, kind="python", path="g.py", function="grade", files=None) == version_of(
         folder, kind="python", path="g.py"
     )
@@ -178,7 +212,9 @@ def test_graders_are_built_in_the_order_of_the_spec_with_name_and_version(folder
 def test_building_starts_nothing(folder: Path) -> None:
     reaper = Reaper()
     (folder / "g.py").write_text("open('ran', 'w')\n")
-    build_graders(specs(*ALL[6:]), folder=folder, environ=dict(os.environ), reaper=reaper)
+    build_graders(
+        specs(*CODE, {"kind": "json_schema", "path": "s.json"}), folder=folder, environ=dict(os.environ), reaper=reaper
+    )
     assert reaper.pid is None
     assert not (folder / "ran").exists()
 

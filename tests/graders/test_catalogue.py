@@ -71,6 +71,10 @@ def test_settings_are_described_in_words_of_json() -> None:
             ("command", "command"),
             ("command", "env"),
             ("python", "files"),
+            ("json", "value"),
+            ("json_schema", "schema"),
+            ("cost", "max_usd"),
+            ("values", "ignore"),
         ]
     } == {
         ("contains", "value"): "text | list of text",
@@ -79,6 +83,10 @@ def test_settings_are_described_in_words_of_json() -> None:
         ("command", "command"): "list of text | text",
         ("command", "env"): 'object of text | {"from_env": text}',
         ("python", "files"): "list of text",
+        ("json", "value"): "any JSON value",
+        ("json_schema", "schema"): "object of any JSON value | true | false",
+        ("cost", "max_usd"): "number | text",
+        ("values", "ignore"): 'list of "case" | "space" | "unicode" | "number"',
     }
     assert settings["regex", "pattern"].default is None
     # No annotation of Python's shows through.
@@ -88,12 +96,19 @@ def test_settings_are_described_in_words_of_json() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_default_is_the_json_that_a_spec_would_say(kind: str) -> None:
     (entry,) = (entry for entry in catalogue() if entry.kind == kind)
-    needed: dict[str, Any] = {"pattern": "a", "path": "g.py", "command": "true"}
-    spec = {"kind": kind} | {
+    needed: dict[str, Any] = {"pattern": "a", "path": "g.py", "command": "true", "max_s": 1.0, "max_usd": 1}
+    # One of several is needed, which no single default can say.
+    any_of: dict[str, dict[str, Any]] = {"json_schema": {"schema": {}}, "length": {"max": 1}}
+    one_of = any_of.get(kind, {})
+    spec: dict[str, Any] = {"kind": kind} | {
         each.name: needed[each.name] if each.default is None else json.loads(each.default) for each in entry.parameters
     }
+    spec |= one_of
     adapter: TypeAdapter[Any] = TypeAdapter(GraderSpec)
-    short = {"kind": kind} | {each.name: needed[each.name] for each in entry.parameters if each.default is None}
+    short: dict[str, Any] = {"kind": kind} | {
+        each.name: needed[each.name] for each in entry.parameters if each.default is None
+    }
+    short |= one_of
     assert adapter.validate_python(spec) == adapter.validate_python(short)
 
 
@@ -134,3 +149,17 @@ def test_the_numbers_on_the_page_are_read_as_it_says() -> None:
     for row, numbers in expected.items():
         texts = re.findall(r"`([^`]+)`", row)
         assert [[str(n.value) for n in find_numbers(text, limit_s=5)] for text in texts] == numbers, row
+
+
+def test_the_words_of_similarity_and_values_on_the_page_are_those_of_the_spec() -> None:
+    for kind, name in (("similarity", "method"), ("values", "ignore")):
+        (setting,) = (
+            each for entry in catalogue() if entry.kind == kind for each in entry.parameters if each.name == name
+        )
+        explained = re.findall(r'^\| `"(\w+)"` \| ', section(kind), flags=re.MULTILINE)
+        assert explained == re.findall(r'"(\w+)"', setting.type)
+
+
+def test_the_reason_of_values_on_the_page_is_the_one_given(grade: Any) -> None:
+    found = grade('{"A": 1, "B": 2, "Size": 4}', expected={"A": 1, "B": 2, "Size": 3}, kind="values")
+    assert f"`{found.reason.decode()}`" in section("values")

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from fairtrial.errors import SpecError
 from fairtrial.records.trial import Answer
 from fairtrial.spec.case import Case
 from fairtrial.spec.models import CommandTask, RecordedTask
@@ -165,6 +166,50 @@ def test_r50_a_search_in_it_finds_what_is_not_there_nowhere(
     grade: Any, canaries: Canaries, spec: dict[str, Any]
 ) -> None:
     assert {grade(text, **spec).score for text in canaries.payloads()} == {0.0}
+
+
+@pytest.mark.parametrize("kind", ["json", "similarity", "bleu", "chrf", "length", "values"])
+def test_r50_it_is_compared_measured_and_counted_as_the_text_it_is(grade: Any, canaries: Canaries, kind: str) -> None:
+    for text in canaries.payloads():
+        if kind == "length":
+            assert grade(text, kind=kind, min=len(text), max=len(text), strip=False).score == 1
+        elif kind == "json":
+            assert grade(json.dumps(text), expected=text, kind=kind).score == 1
+            if text.startswith('{"'):
+                assert grade(text, expected=json.loads(text), kind=kind).score == 1
+                assert grade(text, expected=json.loads(text), kind=kind, match="subset", unordered=True).score == 1
+        elif kind == "values":
+            assert grade(json.dumps({text: [text]}), expected={text: text}, kind=kind).score == 1
+            assert grade(text, expected={text: text}, kind=kind).score == 0
+        else:
+            assert grade(text, expected=[text, "never there"], kind=kind).score == pytest.approx(1)
+
+
+def test_r50_a_schema_is_held_against_it_and_nothing_is_fetched(build: Any, canaries: Canaries) -> None:
+    grader = build(kind="json_schema", schema={"anyOf": [{"type": "string"}, {"minProperties": 1}]})
+    texts = canaries.payloads()
+    answers = [json.dumps(text) for text in texts] + [text for text in texts if text.startswith('{"')]
+
+    async def in_turn() -> list[Any]:
+        try:
+            return [await grader.grade(text.encode(), case=Case(id="c", input=""), mark={}) for text in answers]
+        finally:
+            await grader.close()
+
+    assert [each.score for each in asyncio.run(in_turn())] == [1.0] * len(answers)
+    assert len(answers) > len(texts) + 10
+
+
+def test_r50_as_a_schema_it_is_refused_or_kept_to_itself(build: Any, canaries: Canaries) -> None:
+    schemas = [json.loads(text) for text in canaries.payloads() if text.startswith('{"')]
+    foreign = [schema for schema in schemas if {"$ref", "$schema"} & schema.keys()]
+    assert (len(schemas), len(foreign)) == (14, 3)
+    for schema in schemas:
+        if schema not in foreign:
+            build(kind="json_schema", schema=schema)
+            continue
+        with pytest.raises(SpecError, match=r"refers to|no published dialect"):
+            build(kind="json_schema", schema=schema)
 
 
 ECHO = "def grade(output, case):\n    assert output == case['input']\n    return {'score': 1, 'reason': output}\n"

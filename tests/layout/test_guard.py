@@ -22,6 +22,7 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
     ("json", "fairtrial/spec/strict_json.py"): "the strict loader itself",
     ("json", "fairtrial/hashing.py"): "reads what canonical_json wrote into the store",
     ("json", "fairtrial/graders/isolated/python_runner.py"): "its pipe carries what our own process wrote",
+    ("json", "fairtrial/graders/isolated/schema_check.py"): "gets what our own process read strictly and wrote again",
     ("json", "flows/server_record.py"): "server.json is our own, and a damaged one counts as none",
     ("except", "fairtrial/engine/trial.py"): "where a trial is recorded",
     ("except", "faces/cli/main.py"): "where a face prints",

@@ -218,7 +218,8 @@ def test_r46_r47_several_mistakes_are_one_error_that_lists_the_first_five_by_lin
         '  line 3, task.comand: unknown key. Did you mean "command"?\n'
         "  line 4, task.env.A: needs text or a mapping of keys, not a number. Put it in quotes.\n"
         '  line 5, graders[0].kind: unknown kind "regx". Did you mean "regex"? Known kinds: exact, iexact, contains, '
-        "icontains, regex, number, python, command.\n"
+        "icontains, regex, number, json, json_schema, similarity, bleu, chrf, length, latency, cost, values, python, "
+        "command.\n"
         '  line 5, graders[1]: the key "pattern" is missing.\n'
         "  and 2 more."
     )

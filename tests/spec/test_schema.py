@@ -48,7 +48,8 @@ def test_every_key_and_kind_is_documented():
     page = spec_markdown()
     for model in (ExperimentSpec, Limits, *models_in(Task), *models_in(GraderSpec)):
         assert (model.__doc__ or "").strip()
-        for key, field in model.model_fields.items():
+        for name, field in model.model_fields.items():
+            key = field.alias or name
             assert key == "kind" or (f"| `{key}` |" in page and field.description), f"{model.__name__}.{key}"
 
 
